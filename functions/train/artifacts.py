@@ -95,7 +95,6 @@ class Checkpoints:
                 _LOG.warning("checkpoint not kept: %s", error, extra={"event": "unavailable"})
 
     async def save(self) -> None:
-        """Write the files to the bucket that have changed since they were last saved."""
         stamp = self._folder / STAMP
         if not stamp.exists():
             return

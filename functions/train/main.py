@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-_ENDED_BY_SIGNAL = 143
-"""The exit status that a shell reports for a program ended by SIGTERM."""
+_ENDED_BY_SIGNAL = 143  # the exit status that a shell reports for a program ended by SIGTERM
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,9 +56,7 @@ _LOG = logging.getLogger(__name__)
 
 LEASE_SECONDS: Final = 60.0
 RENEW_SECONDS: Final = 10.0
-LOOK_SECONDS: Final = 30.0
-"""The pause between two searches if nothing wakes the runner."""
-
+LOOK_SECONDS: Final = 30.0  # the pause between two searches if nothing wakes the runner
 STEP_BACK_SECONDS: Final = 5.0
 CLEAN_SECONDS: Final = 30.0
 """The time that a recording stays which arrives although its character is deleted or ready."""
@@ -207,9 +205,7 @@ class TrainingRunner:
                 await publish_card(self.characters, character_id, card, has_own_sounds=is_kept)
         try:
             await change_own(
-                self.store,
-                character_id,
-                lambda each, now: own.finish(each, character.attempt, now),
+                self.store, character_id, lambda each, now: own.finish(each, character.attempt, now)
             )
         except UnknownOwnCharacterError:
             await withdraw_character(self.characters, character_id)
@@ -258,11 +254,8 @@ class TrainingRunner:
                 decoded = await self.decoder.decode(data, limits=_LIMITS)
             except VoiceError as error:
                 if is_consent:
-                    message, code = (
-                        f"The spoken consent: {error}",
-                        TrainingErrorCode.CONSENT_REFUSED,
-                    )
-                    raise _refused(message, code) from error
+                    message = f"The spoken consent: {error}"
+                    raise _refused(message, TrainingErrorCode.CONSENT_REFUSED) from error
                 # Like every recording without speech, it does not count.
                 continue
             seconds += decoded.seconds
@@ -342,18 +335,11 @@ class _Progress:
                 last = time.monotonic()
 
     async def write(self) -> None:
-        await change_own(
-            self._store,
-            self._character.character_id,
-            lambda each, now: own.report(
-                each,
-                self._character.attempt,
-                self._stage,
-                self._share,
-                now=now,
-                seconds=LEASE_SECONDS,
-            ),
-        )
+        def report(each: OwnCharacter, now: datetime) -> OwnCharacter:
+            told = self._character.attempt, self._stage, self._share
+            return own.report(each, *told, now=now, seconds=LEASE_SECONDS)
+
+        await change_own(self._store, self._character.character_id, report)
 
 
 async def _repeat(act: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]]) -> None:

@@ -46,17 +46,13 @@ class TrainerCrashedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """The training command; `environment` as by `environment_of_trainer`."""
-
     command: Sequence[str]
     folder: Path
     seconds: float
     environment: Mapping[str, str]
 
     async def run(
-        self,
-        arguments: Sequence[str],
-        report: Callable[[str, float | None], Awaitable[None]],
+        self, arguments: Sequence[str], report: Callable[[str, float | None], Awaitable[None]]
     ) -> None:
         """Run it to its end; `report` gets the stage and the completed part of it, 0 to 1.
 

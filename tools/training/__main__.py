@@ -11,20 +11,12 @@ from tools.training.decoder.features import RATE, Floats
 from tools.training.judges import command as judging
 from tools.training.judges.measures import SpeakerEncoder
 from tools.training.recordings import command
-from tools.training.recordings.questions import TrainingFolders
+from tools.training.recordings.questions import FOLDERS
 from tools.training.recordings.selection import SHIPPED
 from tools.training.recordings.work_folder import RecordingsError, WorkFolder
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORK = REPOSITORY / ".training"
-
-_RECORDINGS = TrainingFolders(
-    REPOSITORY / "characters", REPOSITORY / "characters" / "ned", WORK / "recordings"
-)
-
-
-def _from_recordings(arguments: list[str]) -> int:
-    return command.main(arguments, _RECORDINGS, ask_at_terminal, SpeakerEncoder())
 
 
 def _judging(options: argparse.Namespace) -> judging.JudgesFolders:
@@ -38,8 +30,7 @@ def _judging(options: argparse.Namespace) -> judging.JudgesFolders:
 
 
 def _own_voice(character: str) -> list[Floats]:
-    """Return the owner's speech that a training kept, at 16 kHz."""
-    kept = WorkFolder(_RECORDINGS.work / character)
+    kept = WorkFolder(FOLDERS.work / character)
     if not kept.has("selection"):
         return []
     spoken = kept.read("selection").utterances
@@ -67,10 +58,10 @@ def _judge(options: argparse.Namespace) -> int:
         )
         if (
             character
-            and (_RECORDINGS.work / character).is_dir()
+            and (FOLDERS.work / character).is_dir()
             and not (options.live or options.marked)
         ):
-            print(command.measure(character, _RECORDINGS, SpeakerEncoder()))
+            print(command.measure(character, FOLDERS, SpeakerEncoder()))
     except (BundleError, RecordingsError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -80,38 +71,25 @@ def _judge(options: argparse.Namespace) -> int:
 def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if {"--recordings", "--clear"} & {argument.split("=")[0] for argument in given}:
-        return _from_recordings(given)
+        return command.main(given, FOLDERS, ask_at_terminal, SpeakerEncoder())
     parser = argparse.ArgumentParser(
         prog="python -m tools.training",
         description=f"{__doc__} A character of recordings: --recordings FOLDER --as ID.",
     )
-    parser.add_argument("step", choices=["quality"], help="judges characters")
-    parser.add_argument(
-        "--quick", action="store_true", help="two recordings of each speaker, to try the path"
-    )
-    parser.add_argument(
-        "--character", metavar="ID", help="whom to measure (default: every character)"
-    )
-    parser.add_argument(
-        "--live", action="store_true", help="measure what is heard while somebody speaks"
-    )
-    parser.add_argument(
-        "--marked", action="store_true", help="measure also what the watermark changes"
-    )
-    parser.add_argument(
-        "--clean", type=int, metavar="N", help="judge N clean recordings of each speaker alone"
-    )
-    parser.add_argument(
-        "--typed", action="store_true", help="judge typed sentences, into docs/typed-text.md"
-    )
-    parser.add_argument(
-        "--every", type=int, metavar="N", help="with --typed: one of N sentences alone"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("step", choices=["quality"], help="judges characters")
+    add("--quick", action="store_true", help="two recordings of each speaker, to try the path")
+    add("--character", metavar="ID", help="whom to measure (default: every character)")
+    add("--live", action="store_true", help="measure what is heard while somebody speaks")
+    add("--marked", action="store_true", help="measure also what the watermark changes")
+    add("--clean", type=int, metavar="N", help="judge N clean recordings of each speaker alone")
+    add("--typed", action="store_true", help="judge typed sentences, into docs/typed-text.md")
+    add("--every", type=int, metavar="N", help="with --typed: one of N sentences alone")
+    add(
         "--readers", type=Path, metavar="FOLDER",
         help="English by other people, also as LibriSpeech is laid out",
     )  # fmt: skip
-    parser.add_argument("--bundle", type=Path, help="bundle to measure")
+    add("--bundle", type=Path, help="bundle to measure")
     return _judge(parser.parse_args(given))
 
 

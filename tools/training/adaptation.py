@@ -19,7 +19,7 @@ from pathlib import Path
 from tools.training.content.shared_encoder import SharedEncoder
 from tools.training.decoder.features import read_mono
 from tools.training.recordings.bundle import give_spectrum, put_into
-from tools.training.recordings.learner import Material, Plan, Training, TrainingEffort
+from tools.training.recordings.learner import Plan, Training, TrainingEffort
 from tools.training.recordings.selection import find_others, readers_in
 from tools.training.recordings.usable_speech import Utterance
 from tools.training.recordings.work_folder import RecordingsError, TrainingProgress, WorkFolder
@@ -32,11 +32,7 @@ _COMPENSATED = 1.15
 
 @dataclass(frozen=True)
 class AdaptationFolders:
-    """Where things lie.
-
-    Attributes:
-        others: recordings of other people; None takes those that come with the training.
-    """
+    """Where things lie; without `others`, those that come with the training are learnt beside."""
 
     bundle: Path
     work: Path
@@ -45,20 +41,9 @@ class AdaptationFolders:
 
 
 def adapt(
-    places: AdaptationFolders,
-    recordings: Path,
-    steps: int,
-    *,
-    is_like_owners: bool = False,
+    places: AdaptationFolders, recordings: Path, steps: int, *, is_like_owners: bool = False
 ) -> None:
-    """Train a character's decoder and put its weights into the bundle.
-
-    Args:
-        steps: of the training, 12 crops of 1.6 s each.
-
-    Raises:
-        RecordingsError: a folder has no recordings.
-    """
+    """Train a character's decoder and put its weights into the bundle."""
     ear = SharedEncoder.of(places.bundle)
     share = _SHARE if places.readers is None else _SHARE_BESIDE_READERS
     plan = Plan(steps=steps, batch=_BATCH)
@@ -73,17 +58,13 @@ def adapt(
     if places.readers is not None:
         taught |= readers_in(places.readers)
     spoken = spoken_in(recordings)
-    network = training.run(Material(spoken, taught)).network
+    network = training.run(spoken, taught).network
     put_into(places.bundle, network)
     give_spectrum(places.bundle, network, spoken)
 
 
 def spoken_in(folder: Path) -> list[Utterance]:
-    """Everything in a folder of one voice's recordings, each of up to 30 s.
-
-    Raises:
-        RecordingsError: there are none.
-    """
+    """Everything in a folder of one voice's recordings, each of up to 30 s."""
     return [Utterance(file.name, 0.0, *read_mono(file)) for file in files_in(folder)]
 
 
@@ -98,11 +79,12 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.training.adaptation", description=__doc__
     )
-    parser.add_argument("character", metavar="ID")
-    parser.add_argument("recordings", type=Path)
-    parser.add_argument("--readers", type=Path, metavar="FOLDER")
-    parser.add_argument("--steps", type=int, default=_STEPS)
-    parser.add_argument("--like-owners", action="store_true")
+    add = parser.add_argument
+    add("character", metavar="ID")
+    add("recordings", type=Path)
+    add("--readers", type=Path, metavar="FOLDER")
+    add("--steps", type=int, default=_STEPS)
+    add("--like-owners", action="store_true")
     options = parser.parse_args(arguments)
     places = AdaptationFolders(
         REPOSITORY / "characters" / options.character,

@@ -34,12 +34,7 @@ _VERSIONS = 3
 
 @dataclass(frozen=True)
 class Sources:
-    """A voice that the average voice learns.
-
-    Attributes:
-        others: recordings of other people; None takes the readers that come with the training.
-        begin: what the decoder begins with, an .npz file; None is random weights.
-    """
+    """What is learnt beside the shipped readers or `others`; without `begin`, random weights."""
 
     voices: Path
     others: Path | None = None
@@ -77,12 +72,13 @@ def learn(sources: Sources, work: Path, plan: Plan, into: Path) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.training.average", description=__doc__)
-    parser.add_argument("voices", type=Path, metavar="VOICES")
-    parser.add_argument("--beside", type=Path, action="append", default=[], metavar="FOLDER")
-    parser.add_argument("--others", type=Path, metavar="FOLDER")
-    parser.add_argument("--begin", type=Path, metavar="FILE")
-    parser.add_argument("--steps", type=int, default=_PLAN.steps)
-    parser.add_argument("--into", type=Path, metavar="FILE", default=_MADE)
+    add = parser.add_argument
+    add("voices", type=Path, metavar="VOICES")
+    add("--beside", type=Path, action="append", default=[], metavar="FOLDER")
+    add("--others", type=Path, metavar="FOLDER")
+    add("--begin", type=Path, metavar="FILE")
+    add("--steps", type=int, default=_PLAN.steps)
+    add("--into", type=Path, metavar="FILE", default=_MADE)
     options = parser.parse_args(arguments)
     sources = Sources(options.voices, options.others, tuple(options.beside), options.begin)
     try:

@@ -21,13 +21,10 @@ from tools.training.recordings.bundle import put_into
 
 
 def blend(bundle: Path, other: Path, share: float) -> None:
-    """Blend a character's decoder with another one of the same character.
+    """Blend a character's decoder with a share, 0 to 1, of another one of the same character.
 
     M. Wortsman et al., "Model soups: averaging weights of multiple fine-tuned models improves
     accuracy without increasing inference time", ICML 2022.
-
-    Args:
-        share: of the other's weights, 0 to 1.
 
     Raises:
         ExportError: a bundle is another character's, or has another kind of decoder.
@@ -49,9 +46,10 @@ def blend(bundle: Path, other: Path, share: float) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.training.blend", description=__doc__)
-    parser.add_argument("character", metavar="ID")
-    parser.add_argument("other", type=Path, metavar="OTHER", help="a bundle")
-    parser.add_argument("--share", type=float, default=0.5, help="of the other's (default: 0.5)")
+    add = parser.add_argument
+    add("character", metavar="ID")
+    add("other", type=Path, metavar="OTHER", help="a bundle")
+    add("--share", type=float, default=0.5, help="of the other's (default: 0.5)")
     options = parser.parse_args(arguments)
     if not 0 <= options.share <= 1:
         parser.error(f"--share: expected 0 to 1, found {options.share:g}")

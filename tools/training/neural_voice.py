@@ -11,6 +11,7 @@ only the judges and the encoder say how good they are. 6,000 steps take seven mi
 """
 
 import argparse
+import copy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from tools.training.content.encoder import EncoderNetwork, Projection, load_enco
 from tools.training.content.graphs import CONTENT_STREAM, HARMONIC, STREAM, export_speaking
 from tools.training.content.shared_encoder import SharedEncoder, read_encoder_weights
 from tools.training.content.speaker_vectors import SpeakerVectors, begin
+from tools.training.decoder.checkpoint import approach
 from tools.training.decoder.head import Decoded, Head, HeadVoice
 from tools.training.decoder.network import OUTPUT_HOP, OUTPUT_RATE, VOICING_SHARPNESS, Network
 from tools.training.decoder.sound_judges import SoundJudges, spectral_distance
@@ -133,8 +135,6 @@ class SoundLessons:
 
 
 class NeuralVoices(nn.Module):
-    """Voices with a neural head, which has a vector of its own for each."""
-
     def __init__(self, voices: SpeakerVectors) -> None:
         super().__init__()
         self.voices, self.head, self.voice = voices, Head(), HeadVoice()
@@ -170,7 +170,7 @@ class SoundObjective(nn.Module):
     ) -> dict[str, Tensor]:
         """Losses by their names; the rows with an answer come first, as many as have one."""
         known = len(spoken[1])
-        wanted = _inner(given.wave)
+        wanted = inner(given.wave)
         losses = {"spectra": spectral_distance(wanted[:known], spoken[0][:known], spoken[1])}
         gate = gate.clamp(1e-4, 1 - 1e-4)
         losses["voicing"] = 0.3 * functional.binary_cross_entropy(gate, given.voiced)
@@ -193,7 +193,7 @@ class SoundObjective(nn.Module):
         return content - content.mean(1, keepdim=True)
 
 
-def _inner(samples: Tensor) -> Tensor:
+def inner(samples: Tensor) -> Tensor:
     return samples[:, EDGE * OUTPUT_HOP : (CROP - EDGE) * OUTPUT_HOP]
 
 
@@ -201,7 +201,6 @@ def learn(
     voices: NeuralVoices, lessons: SoundLessons, objective: SoundObjective, steps: int,
     sizes: tuple[int, int] = (_OWN, _STRANGERS),
 ) -> list[dict[str, float]]:  # fmt: skip
-    """Train voices in place, to the average of their weights; return each step's losses."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     voices.to(device)
     objective.to(device)
@@ -210,7 +209,7 @@ def learn(
     groups = [{"params": shared}, {"params": quick, "weight_decay": 0.0}]
     teacher = torch.optim.AdamW(groups, betas=(0.8, 0.99), weight_decay=1e-3)
     referee = torch.optim.AdamW(objective.judges.parameters(), betas=(0.8, 0.99))
-    average = [one.detach().clone() for one in voices.parameters()]
+    average = copy.deepcopy(voices)
     told = []
     for step in range(steps):
         rate = _RATE * min(1, (step + 1) / (_WARM * steps)) * _LEAST ** ((step / steps) ** 1.3)
@@ -222,25 +221,20 @@ def learn(
         given.content.add_(_CONTENT_NOISE * torch.randn_like(given.content))
         noises = torch.randn(2, sum(sizes), (CROP + 1) * OUTPUT_HOP, device=device)
         both, gate = voices(given, *noises)
-        spoken = [_inner(both[0]), _inner(both[1])[: sizes[0]]]
-        judging = objective.judges.own_loss(_inner(given.wave)[: sizes[0]], spoken[0].detach())
-        _advance(referee, judging)
+        spoken = [inner(both[0]), inner(both[1])[: sizes[0]]]
+        judging = objective.judges.own_loss(inner(given.wave)[: sizes[0]], spoken[0].detach())
+        advance(referee, judging)
         judged = min(1.0, max(0.0, (step - _BEFORE_JUDGES) / _JUDGES_BEGIN))
         losses = objective(given, spoken, gate, judged)
-        _advance(teacher, torch.stack(list(losses.values())).sum())
-        share = max(_AVERAGED, 1 / (step + 1))
-        with torch.no_grad():
-            for kept, now in zip(average, voices.parameters(), strict=True):
-                kept.lerp_(now, share)
+        advance(teacher, torch.stack(list(losses.values())).sum())
+        approach(average, voices, 1 - max(_AVERAGED, 1 / (step + 1)))
         told.append({name: float(loss.detach()) for name, loss in losses.items()})
-    with torch.no_grad():
-        for now, kept in zip(voices.parameters(), average, strict=True):
-            now.copy_(kept)
+    voices.load_state_dict(average.state_dict())
     voices.cpu().eval()
     return told
 
 
-def _advance(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+def advance(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
     optimiser.zero_grad(set_to_none=True)
     loss.backward()  # type: ignore[no-untyped-call]
     for group in optimiser.param_groups:
@@ -249,7 +243,6 @@ def _advance(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
 
 
 def pairs_in(folder: Path) -> list[Pair]:
-    """Stereo files of a stranger, left, and the voice, right."""
     found = []
     for file in files_in(folder):
         wave, rate = soundfile.read(file, dtype="float32", always_2d=True)
@@ -264,7 +257,6 @@ def prepare(
     ear: SharedEncoder, own: Sequence[Utterance], pairs: Sequence[Pair],
     readers: Mapping[str, Sequence[Utterance]],
 ) -> tuple[SoundLessons, NeuralVoices]:  # fmt: skip
-    """Make the lessons, and voices that begin with the average one; the first is the owner's."""
     preparation = Preparation(ear, 1, is_harsh=True)
     rows = joined(own)
     taught = with_sound(preparation.of(rows), rows)
@@ -284,13 +276,12 @@ def prepare(
 
 
 def put_into(bundle: Path, voices: NeuralVoices) -> None:
-    """Give a bundle the graph of the first voice; what is heard while somebody speaks stays."""
     network, head = voices.alone()
     hearing = read_manifest(bundle).graphs[CONTENT_STREAM].sha256
     stream, harmonic = (bundle / f"{role}.onnx" for role in (STREAM, HARMONIC))
     holders = harmonic, bundle.parent / ENCODERS / f"{hearing}.onnx"
     take_in_weights(stream, *holders)
-    export_speaking(network, harmonic, head)
+    export_speaking(network, head, harmonic)
     leave_out_weights(stream, *holders)
     seal_manifest(bundle, MAX_BUNDLE_BYTES)
 
@@ -299,12 +290,13 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.training.neural_voice", description=__doc__
     )
-    parser.add_argument("character", metavar="ID")
-    parser.add_argument("recordings", type=Path)
-    parser.add_argument("--pairs", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--readers", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--whisper", type=Path, nargs=2, metavar=("MODEL", "PROJECTION"))
-    parser.add_argument("--steps", type=int, default=_STEPS)
+    add = parser.add_argument
+    add("character", metavar="ID")
+    add("recordings", type=Path)
+    add("--pairs", type=Path, required=True, metavar="FOLDER")
+    add("--readers", type=Path, required=True, metavar="FOLDER")
+    add("--whisper", type=Path, nargs=2, metavar=("MODEL", "PROJECTION"))
+    add("--steps", type=int, default=_STEPS)
     options = parser.parse_args(arguments)
     bundle = REPOSITORY / "characters" / options.character
     encoder = None

@@ -7,21 +7,19 @@ Their conversions are marked with keys drawn at random and damaged: noise, codec
 network is written beside the detector. docs/provenance.md has the trials with the other readers.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 import scipy.signal
-import soundfile
 import torch
 from torch import nn
 
-from shared.speech.engines.interface import ConversionOptions
 from shared.speech.results.watermark import BANDS, PERIOD, SHORTEST_KEY, Watermark, WatermarkKey
 from shared.speech.results.watermark_detection import (
     CHIP_FRAMES,
@@ -30,16 +28,9 @@ from shared.speech.results.watermark_detection import (
     features,
     powers,
 )
-from shared.speech.signal.samples import resample
 from tools.training.decoder import disturbance
-from tools.training.decoder.features import HOP, RATE, Floats
+from tools.training.decoder.features import HOP, RATE, Floats, read_speech
 from tools.training.judges.converter import BundleConverter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import numpy.typing as npt
-
 
 CHIPS = 95
 _FARTHEST = HOP // 2
@@ -47,12 +38,7 @@ _SECONDS = 4.0
 
 
 class WatermarkLessons(NamedTuple):
-    """A marked sound and its mark.
-
-    Attributes:
-        heard: features, float32 [N, CHIPS CHIP_FRAMES, BANDS, 2].
-        signs: -1 or 1, int8 [N, CHIPS, BANDS].
-    """
+    """Features of marked sounds, [N, CHIPS CHIP_FRAMES, BANDS, 2], and their marks, -1 or 1."""
 
     heard: Floats
     signs: npt.NDArray[np.int8]
@@ -60,13 +46,6 @@ class WatermarkLessons(NamedTuple):
 
 @dataclass(frozen=True)
 class MarkedSpeech:
-    """Speech of a character.
-
-    Attributes:
-        wave: at its sample rate.
-        sample_rate: in Hz.
-    """
-
     wave: Floats
     sample_rate: int
 
@@ -74,14 +53,13 @@ class MarkedSpeech:
 def make(
     spoken: Sequence[MarkedSpeech], each: int, random: np.random.Generator
 ) -> WatermarkLessons:
-    """Mark and damage each speech so many times, each time otherwise."""
-    made = [_lesson(speech, random) for speech in spoken for _ in range(each)]
+    made = [lesson_of(speech, random) for speech in spoken for _ in range(each)]
     return WatermarkLessons(
         np.stack([heard for heard, _ in made]), np.stack([signs for _, signs in made])
     )
 
 
-def _lesson(
+def lesson_of(
     speech: MarkedSpeech, random: np.random.Generator
 ) -> tuple[Floats, npt.NDArray[np.int8]]:
     count = round(_SECONDS * speech.sample_rate)
@@ -92,13 +70,13 @@ def _lesson(
     marked = Watermark(key, payload, speech.sample_rate).mark(wave, seed)
     # A weaker mark, too: in places there is less of it than elsewhere.
     part = random.uniform(0.5, 1.0)
-    heard = _damaged(wave + part * (marked - wave), speech.sample_rate, random)
+    heard = damaged(wave + part * (marked - wave), speech.sample_rate, random)
     chips = (key.first_chip(seed) + np.arange(CHIPS)) % PERIOD
     signs = np.asarray(key.pattern(payload)[chips], np.int8)
     return features(powers(heard)[: CHIPS * CHIP_FRAMES]), signs
 
 
-def _damaged(wave: Floats, rate: int, random: np.random.Generator) -> Floats:
+def damaged(wave: Floats, rate: int, random: np.random.Generator) -> Floats:
     """Return it at RATE after a way to those who check it, at most half a frame late or early."""
     sound = scipy.signal.resample_poly(wave, RATE, rate).astype(np.float32)
     way = random.random()
@@ -139,27 +117,23 @@ class Decider(nn.Module):
 
     def weights(self) -> DecisionWeights:
         return DecisionWeights(
-            chips=_array(self._chips.weight.permute(2, 3, 1, 0)),
-            bands=_array(self._bands[:, 0].T),
-            around=_array(self._around.weight.permute(2, 3, 1, 0)),
-            around_bias=_array(self._around.bias),
-            decision=_array(self._decision.weight[0, :, 0, 0]),
-            decision_bias=_array(self._decision.bias[0]),
+            chips=as_array(self._chips.weight.permute(2, 3, 1, 0)),
+            bands=as_array(self._bands[:, 0].T),
+            around=as_array(self._around.weight.permute(2, 3, 1, 0)),
+            around_bias=as_array(self._around.bias),
+            decision=as_array(self._decision.weight[0, :, 0, 0]),
+            decision_bias=as_array(self._decision.bias[0]),
         )
 
 
-def _array(learned: torch.Tensor | None) -> Floats:
+def as_array(learned: torch.Tensor | None) -> Floats:
     return np.asarray(cast("torch.Tensor", learned).detach().numpy(), np.float32)
 
 
 def learn(
     lessons: WatermarkLessons, rounds: int, report: Callable[[int, float], None], seed: int = 0
 ) -> Decider:
-    """Learn from all lessons, so many times.
-
-    Args:
-        seed: of the beginning and the order.
-    """
+    """Learn from all lessons, so many times; the seed is of the beginning and the order."""
     torch.manual_seed(seed)
     decider = Decider()
     heard, signs = torch.from_numpy(lessons.heard), torch.from_numpy(lessons.signs).float()
@@ -172,7 +146,9 @@ def learn(
         agreed = []
         for batch in torch.randperm(len(heard))[:count].view(-1, _BATCH):
             decided = decider(heard[batch])
-            agreement = agreements(decided, signs[batch]).mean()
+            # How well a sound's decisions agree with its signs, as the detector counts.
+            agreed_with = (decided * signs[batch]).sum((1, 2))
+            agreement = (agreed_with / decided.square().sum((1, 2)).sqrt().clamp_min(1e-6)).mean()
             loss = nn.functional.softplus(-decided * signs[batch]).mean() - _AGREEING * agreement
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -183,27 +159,8 @@ def learn(
     return decider
 
 
-def agreements(decided: torch.Tensor, signs: torch.Tensor) -> torch.Tensor:
-    """Return how well each sound's decisions agree with its signs, as the detector counts."""
-    return (decided * signs).sum((1, 2)) / decided.square().sum((1, 2)).sqrt().clamp_min(1e-6)
-
-
 _REPOSITORY = Path(__file__).parents[2]
-_PEOPLE = _REPOSITORY / "tools" / "training" / "people"
 _EACH = 10
-
-
-def _speak(converter: BundleConverter, readers: list[Floats]) -> list[MarkedSpeech]:
-    engine = converter.engine
-    return [
-        MarkedSpeech(engine.convert(wave, RATE, ConversionOptions(seed=seed)), engine.sample_rate)
-        for seed, wave in enumerate(readers)
-    ]
-
-
-def _read(file: Path) -> Floats:
-    wave, rate = soundfile.read(file, dtype="float32")
-    return resample(wave, rate, RATE)
 
 
 def main() -> None:
@@ -211,12 +168,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20, help="how often each lesson is heard")
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
-    readers = [_read(file) for file in sorted(_PEOPLE.glob("*/*.opus"))[1::2]]
-    spoken = [
-        speech
-        for bundle in sorted((_REPOSITORY / "characters").glob("*/character.json"))
-        for speech in _speak(BundleConverter.of(bundle.parent), readers)
-    ]
+    people = _REPOSITORY / "tools" / "training" / "people"
+    readers = [read_speech(file) for file in sorted(people.glob("*/*.opus"))[1::2]]
+    spoken = []
+    for bundle in sorted((_REPOSITORY / "characters").glob("*/character.json")):
+        converter = BundleConverter.of(bundle.parent)
+        rate = converter.engine.sample_rate
+        spoken += [
+            MarkedSpeech(converter.raw(wave, seed=seed), rate) for seed, wave in enumerate(readers)
+        ]
     lessons = make(spoken, _EACH, np.random.default_rng(0))
 
     def report(number: int, agreement: float) -> None:

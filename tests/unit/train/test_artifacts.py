@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -98,74 +99,71 @@ async def test_a_bucket_that_does_not_take_checkpoints_does_not_end_the_training
     assert (await stage.stored(character)).status is OwnCharacterStatus.READY
 
 
-class TestFiles:
-    """Of one character, in three attempts that share nothing but the bucket."""
+@dataclass
+class Attempts:
+    """Attempts to train one character, which share nothing but the bucket."""
 
-    @pytest.fixture
-    def bucket(self) -> MemoryBucket:
-        return MemoryBucket("recordings")
+    folder: Path
+    bucket: MemoryBucket = field(default_factory=lambda: MemoryBucket("recordings"))
 
-    def attempt(self, bucket: MemoryBucket, folder: Path, number: int) -> Checkpoints:
-        return Checkpoints(bucket, "own-x", number, folder / str(number))
+    def begin(self, number: int) -> Checkpoints:
+        return Checkpoints(self.bucket, "own-x", number, self.folder / str(number))
 
-    def write(self, folder: Path, number: int, stamp: str, **files: str) -> None:
-        place = folder / str(number)
+    def write(self, number: int, stamp: str, **files: str) -> None:
+        place = self.folder / str(number)
         place.mkdir(exist_ok=True)
         for name, text in files.items():
             (place / f"{name}.pt").write_text(text)
         (place / "made_of.txt").write_text(stamp)
 
-    def read(self, folder: Path, number: int) -> dict[str, str]:
-        return {each.stem: each.read_text() for each in (folder / str(number)).iterdir()}
+    async def restore(self, number: int) -> dict[str, str]:
+        await self.begin(number).restore()
+        place = self.folder / str(number)
+        return {each.stem: each.read_text() for each in place.iterdir()} if place.exists() else {}
 
-    async def test_the_newest_version_of_each_is_restored_and_no_other_is_kept(
-        self, bucket: MemoryBucket, tmp_path: Path
-    ) -> None:
-        first = self.attempt(bucket, tmp_path, 1)
-        await first.restore()
-        self.write(tmp_path, 1, OLD, learner="one", lessons="x")
-        await first.save()
-        await first.save()
-        self.write(tmp_path, 1, OLD, learner="longer")
-        await first.save()
-        assert len(bucket.objects) == 2
 
-        await self.attempt(bucket, tmp_path, 2).restore()
+@pytest.fixture
+def attempts(tmp_path: Path) -> Attempts:
+    return Attempts(tmp_path)
 
-        assert self.read(tmp_path, 2) == {"learner": "longer", "lessons": "x", "made_of": OLD}
 
-    async def test_an_attempt_that_was_taken_over_and_still_writes_is_not_gone_on_with(
-        self, bucket: MemoryBucket, tmp_path: Path
-    ) -> None:
-        old, new = self.attempt(bucket, tmp_path, 1), self.attempt(bucket, tmp_path, 2)
-        self.write(tmp_path, 2, OLD, learner="new")
-        await new.save()
-        self.write(tmp_path, 1, OLD, learner="old")
-        await old.save()
+async def test_the_newest_version_of_each_is_restored_and_no_other_is_kept(
+    attempts: Attempts,
+) -> None:
+    first = attempts.begin(1)
+    await first.restore()
+    attempts.write(1, OLD, learner="one", lessons="x")
+    await first.save()
+    await first.save()
+    attempts.write(1, OLD, learner="longer")
+    await first.save()
+    assert len(attempts.bucket.objects) == 2
+    assert await attempts.restore(2) == {"learner": "longer", "lessons": "x", "made_of": OLD}
 
-        await self.attempt(bucket, tmp_path, 3).restore()
 
-        assert self.read(tmp_path, 3)["learner"] == "new"
+async def test_an_attempt_that_was_taken_over_and_still_writes_is_not_gone_on_with(
+    attempts: Attempts,
+) -> None:
+    old, new = attempts.begin(1), attempts.begin(2)
+    attempts.write(2, OLD, learner="new")
+    await new.save()
+    attempts.write(1, OLD, learner="old")
+    await old.save()
+    assert (await attempts.restore(3))["learner"] == "new"
 
-    async def test_files_of_different_recordings_never_come_together(
-        self, bucket: MemoryBucket, tmp_path: Path
-    ) -> None:
-        first, second = self.attempt(bucket, tmp_path, 1), self.attempt(bucket, tmp_path, 2)
-        self.write(tmp_path, 1, OLD, selection="old", lessons="old")
-        await first.save()
-        await second.restore()
-        self.write(tmp_path, 2, NEW, selection="new")
-        (tmp_path / "2" / "lessons.pt").unlink()
-        await second.save()
 
-        await self.attempt(bucket, tmp_path, 3).restore()
+async def test_files_of_different_recordings_never_come_together(attempts: Attempts) -> None:
+    first, second = attempts.begin(1), attempts.begin(2)
+    attempts.write(1, OLD, selection="old", lessons="old")
+    await first.save()
+    await second.restore()
+    attempts.write(2, NEW, selection="new")
+    (attempts.folder / "2" / "lessons.pt").unlink()
+    await second.save()
+    assert await attempts.restore(3) == {"selection": "new", "made_of": NEW}
 
-        assert self.read(tmp_path, 3) == {"selection": "new", "made_of": NEW}
 
-    async def test_an_object_that_no_trainer_has_named_is_left_alone(
-        self, bucket: MemoryBucket, tmp_path: Path
-    ) -> None:
-        for name in ("../../x.pt", f"{OLD}/000001-000001-../x.pt", f"{OLD}/1-1-x.pt"):
-            bucket.put(f"{progress_prefix('own-x')}{name}", b"x")
-        await self.attempt(bucket, tmp_path, 1).restore()
-        assert not (tmp_path / "1").exists()
+async def test_an_object_that_no_trainer_has_named_is_left_alone(attempts: Attempts) -> None:
+    for name in ("../../x.pt", f"{OLD}/000001-000001-../x.pt", f"{OLD}/1-1-x.pt"):
+        attempts.bucket.put(f"{progress_prefix('own-x')}{name}", b"x")
+    assert await attempts.restore(1) == {}

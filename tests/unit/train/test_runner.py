@@ -301,7 +301,7 @@ async def test_what_was_begun_and_left_is_deleted_when_its_time_is_over_and_a_re
         await stage.stored(failed)
 
 
-@pytest.mark.parametrize("status", ["deleted", "ready", "expired"])
+@pytest.mark.parametrize("status", ["deleted", "ready"])
 async def test_a_recording_that_comes_when_nobody_may_keep_it_any_more_is_deleted(
     stage: RunnerStage, status: str
 ) -> None:
@@ -310,9 +310,7 @@ async def test_a_recording_that_comes_when_nobody_may_keep_it_any_more_is_delete
         await stage.recordings.delete_all(recordings_prefix(character.character_id))
         await stage.store.delete(character.character_id)
     else:
-        await stage.runner("refuse" if status == "expired" else "train").train_next()
-        if status == "expired":
-            stage.clock.advance(timedelta(days=COLLECTING_DAYS))
+        await stage.runner().train_next()
         await stage.runner().cleaner.clean()
     # An address that was signed before works for ten minutes.
     late = new_recording_name(character.character_id, Kind.SPEECH)

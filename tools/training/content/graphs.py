@@ -7,17 +7,13 @@ becomes the graph `content_stream` among those that characters share, and each b
 `harmonic_stream`, which keeps its state and takes its weights from both.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
-import onnxruntime
 import torch
 from torch import Tensor, nn
 
@@ -27,8 +23,8 @@ from shared.speech.graphs.onnx_files import with_weights_of
 from tools.bundles.encoder_store import EncoderStore
 from tools.bundles.writer import entry
 from tools.training.content.encoder import CHANNELS
-from tools.training.decoder.export import TOLERANCE, ExportError, load_network, write_graph
-from tools.training.decoder.fast_transforms import FoldedEar, FoldedVoice
+from tools.training.decoder.export import ExportError, compare_graph, load_network, write_graph
+from tools.training.decoder.fast_transforms import FoldedEar
 from tools.training.decoder.head import Decoded, Head, HeadVoice
 from tools.training.decoder.network import OUTPUT_HOP, VOICING_SHARPNESS, Network, Size
 from tools.training.decoder.stream import StreamGraph, check_stream, example, leave_out_weights
@@ -41,25 +37,13 @@ _INPUTS = ("content", "f0", "voicing", "noise")
 _HEARING = "hearing."
 
 
-class SpeakingGraph(nn.Module):
-    """Content, melody and noise in, samples out.
+class NeuralGraph(nn.Module):
+    """Content, melody and noise in, samples out, by a decoder with a neural head.
 
     Inputs (f32): `content` [1, T, 128], `f0` [1, T] Hz and positive throughout, `voicing` [1, T]
     0..1, `noise` [1, (T + 1) * 240] standard normal. Output: `audio` [1, 240 T] at 24 kHz.
     """
 
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = network
-        self.voice = FoldedVoice()
-
-    def forward(self, content: Tensor, f0: Tensor, voicing: Tensor, noise: Tensor) -> Tensor:
-        cepstrum, logit = self.network.speak(content.transpose(1, 2), f0, voicing)
-        spoken: Tensor = self.voice(cepstrum, torch.sigmoid(logit * VOICING_SHARPNESS), f0, noise)
-        return spoken
-
-
-class NeuralGraph(nn.Module):
     def __init__(self, network: Network, head: Head) -> None:
         super().__init__()
         self.network = network
@@ -82,13 +66,8 @@ class HearingGraph(FoldedEar):
         return self.network.hear(mel).transpose(1, 2)
 
 
-def export_speaking(network: Network, file: Path, head: Head | None = None) -> None:
-    """Write the graph of the role `harmonic`, with a neural head or without one.
-
-    Raises:
-        ExportError: the graph speaks something else than the network.
-    """
-    graph = (SpeakingGraph(network) if head is None else NeuralGraph(network, head)).eval()
+def export_speaking(network: Network, head: Head, file: Path) -> None:
+    graph = NeuralGraph(network, head).eval()
     frames = torch.export.Dim("frames", min=8, max=1_000_000)
     write_graph(
         file,
@@ -101,37 +80,37 @@ def export_speaking(network: Network, file: Path, head: Head | None = None) -> N
     for count in (8, 333):
         inputs = speaking_inputs(count)
         names = {name: one.numpy() for name, one in zip(_INPUTS, inputs, strict=True)}
-        _compare(file, names, graph(*inputs))
+        compare_graph(file, names, graph(*inputs))
 
 
 def export_hearing(network: Network, file: Path) -> None:
-    """Write the graph of the role `content_stream`.
-
-    Raises:
-        ExportError: the graph hears something else than the network.
-    """
     graph = HearingGraph(network).eval()
     frames = torch.export.Dim("frames", min=8, max=1_000_000)
     write_graph(
         file,
         graph,
-        (_wave(150),),
+        (wave_of(150),),
         input_names=["wave"],
         output_names=["content"],
         dynamic_shapes=({1: 160 * frames},),
     )
-    _rename(file)
+    model = onnx.load(file)
+    # No tensor of a character's graph has one of these names.
+    names = {"wave": "wave", "content": "content", "": ""}
+    for weight in model.graph.initializer:
+        weight.name = f"{_HEARING}{weight.name}"
+    for node in model.graph.node:
+        node.input[:] = [names.get(name, f"{_HEARING}{name}") for name in node.input]
+        node.output[:] = [names.get(name, f"{_HEARING}{name}") for name in node.output]
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, file)
     for count in (8, 333):
-        wave = _wave(count)
-        _compare(file, {"wave": wave.numpy()}, graph(wave))
+        wave = wave_of(count)
+        compare_graph(file, {"wave": wave.numpy()}, graph(wave))
 
 
 def export_stream(network: Network, file: Path, harmonic: Path, hearing: Path) -> None:
-    """Write the graph of the role `harmonic_stream`, without the weights of the two others.
-
-    Raises:
-        ExportError: the graph speaks something else than the network.
-    """
+    """Write the graph of the role `harmonic_stream`, without the weights of the two others."""
     graph = StreamGraph(network).eval()
     state = graph.state()
     write_graph(
@@ -156,48 +135,14 @@ def speaking_inputs(frames: int) -> tuple[Tensor, ...]:
     )
 
 
-def _wave(frames: int) -> Tensor:
+def wave_of(frames: int) -> Tensor:
     return torch.randn(1, 160 * frames, generator=torch.Generator().manual_seed(frames)) * 0.05
-
-
-def _rename(file: Path) -> None:
-    """Give all tensors names that no tensor of a character's graph has."""
-    model = onnx.load(file)
-    kept = {"wave", "content", ""}
-
-    def renamed(name: str) -> str:
-        return name if name in kept else f"{_HEARING}{name}"
-
-    for weight in model.graph.initializer:
-        weight.name = renamed(weight.name)
-    for node in model.graph.node:
-        node.input[:] = map(renamed, node.input)
-        node.output[:] = map(renamed, node.output)
-    onnx.checker.check_model(model, full_check=True)
-    onnx.save(model, file)
-
-
-def _compare(file: Path, inputs: dict[str, np.ndarray], expected: Tensor) -> None:
-    options = onnxruntime.SessionOptions()
-    # As the converter runs it: what is checked is what was written.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    found, wanted = np.asarray(session.run(None, inputs)[0]), expected.detach().numpy()
-    share = 1.0
-    if found.shape == wanted.shape:
-        share = float(np.sqrt(((found - wanted) ** 2).mean() / max((wanted**2).mean(), 1e-12)))
-    if share > TOLERANCE:
-        raise ExportError(
-            f"{file.name}: expected {wanted.shape} as in the network, found {found.shape}"
-            f" differing by {share:.1%}"
-        )
 
 
 ORIGIN = "small encoder for streams, taught by the encoder of Whisper base (OpenAI, MIT licence)"
 
 
 def write_student(weights: Path, characters: Path) -> str:
-    """Write the graph of the role `content_stream` among the encoders; return its SHA-256."""
     network = Network(SIZE)
     network.load_state_dict(torch.load(weights, weights_only=True), strict=False)
     with tempfile.TemporaryDirectory() as scratch:
@@ -207,14 +152,7 @@ def write_student(weights: Path, characters: Path) -> str:
 
 
 def make_live(bundle: Path, student: str) -> None:
-    """Write the graph `harmonic_stream` of a character, and name both graphs in its manifest.
-
-    Args:
-        student: the SHA-256 of the graph `content_stream`, which lies beside the bundle.
-
-    Raises:
-        ExportError: the character hears in another way, or the graph speaks something else.
-    """
+    """Write `harmonic_stream` of a character; `student` is the SHA-256 of what it hears with."""
     if CONTENT not in read_manifest(bundle).graphs:
         raise ExportError(f"{bundle.name}: expected a character with the graph {CONTENT}")
     shared = bundle.parent / ENCODERS / f"{student}.onnx"

@@ -1,32 +1,20 @@
 """Hears content in the training as the engine does, with the graph that characters share."""
 
-from __future__ import annotations
-
 import hashlib
 import struct
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
+from numpy.typing import NDArray
 
 from shared.characters.bundle_files import find_graph
 from shared.characters.manifest import read_manifest
 from shared.speech.engines.content_encoder import LOUDEST, PRIOR_FRAMES, ROLE, SOFTEST
 from tools.training.decoder.features import HOP, Floats
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
 
 class SharedEncoder:
-    """Hears what is said.
-
-    Args:
-        file: the graph of the role `content`.
-    """
-
     def __init__(self, file: Path) -> None:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
@@ -35,18 +23,12 @@ class SharedEncoder:
         )
 
     @classmethod
-    def of(cls, bundle: Path) -> SharedEncoder:
+    def of(cls, bundle: Path) -> "SharedEncoder":
         graph = read_manifest(bundle).graphs[ROLE]
         return cls(find_graph(bundle, graph.file, graph.sha256))
 
     def hear(self, wave: Floats, speaking: NDArray[np.bool_], speed: float = 1.0) -> Floats:
-        """Return the content [T, 128] of up to 30 s, without its mean while somebody speaks.
-
-        Args:
-            wave: float32 at 16 kHz.
-            speaking: bool [T], of the speech before it was sped up.
-            speed: by what factor it was.
-        """
+        """Content [T, 128] of up to 30 s of speech that was sped up, without its mean."""
         steps = max(4, -(-len(wave) // (2 * HOP)))
         whole = np.zeros((1, 2 * HOP * steps), np.float32)
         whole[0, : len(wave)] = wave
@@ -71,11 +53,6 @@ class WeightsError(ValueError): ...
 
 
 def read_encoder_weights(path: Path) -> dict[str, NDArray[np.float32]]:
-    """Read the weights of the encoder by their names in the file, such as `conv1/weight`.
-
-    Raises:
-        WeightsError: the file is not the one that is expected.
-    """
     content = path.read_bytes()
     found = hashlib.sha256(content).hexdigest()
     if found != MODEL_SHA256:
@@ -84,20 +61,20 @@ def read_encoder_weights(path: Path) -> dict[str, NDArray[np.float32]]:
         )
     return {
         name.removeprefix("encoder/"): value.astype(np.float32)
-        for name, value in _read(content).items()
+        for name, value in read_weights(content).items()
         if name.startswith("encoder/")
     }
 
 
-def _read(content: bytes) -> dict[str, NDArray[np.generic]]:
+def read_weights(content: bytes) -> dict[str, NDArray[np.generic]]:
     """Read all weights: version, name, revision and count, then each one with its shape."""
     place = 4
-    _, place = _text(content, place)
+    _, place = read_text(content, place)
     (count,) = struct.unpack_from("<I", content, place + 4)
     place += 8
     weights = {}
     for _ in range(count):
-        name, place = _text(content, place)
+        name, place = read_text(content, place)
         rank = content[place]
         shape = struct.unpack_from(f"<{rank}I", content, place + 1)
         place += 1 + 4 * rank
@@ -110,7 +87,7 @@ def _read(content: bytes) -> dict[str, NDArray[np.generic]]:
     return weights
 
 
-def _text(content: bytes, place: int) -> tuple[str, int]:
+def read_text(content: bytes, place: int) -> tuple[str, int]:
     """Read a text that ends with a zero, with its length before it; return it and its end."""
     (length,) = struct.unpack_from("<H", content, place)
     begin = place + 2

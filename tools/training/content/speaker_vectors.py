@@ -7,23 +7,17 @@ conditioning layer", AAAI 2018), and scales of envelopes and melody; all the res
 tools/training/README.md.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tools.training.content.graphs import SIZE
 from tools.training.decoder.network import CEPSTRUM_SIZE, Network
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
 AVERAGE = Path(__file__).with_name("average.npz")
 UNHEARD = 3
@@ -32,19 +26,12 @@ encoder for streams cannot hear them."""
 _DECODER = ("join.", "decoder.", "exit.")
 _SMALL = {"exit.weight": 0.02, "exit.bias": 0.0}  # so that the first answers are nearly the mean
 _VECTORS_BEGIN = 0.05
-VECTOR_SIZE = SIZE.channels * (1 + 3 * SIZE.decoder_blocks)
-"""Numbers that tell one speaker apart."""
+VECTOR_SIZE = SIZE.channels * (1 + 3 * SIZE.decoder_blocks)  # numbers that tell one speaker apart
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The vector of one speaker.
-
-    Attributes:
-        mean: of the cepstra while the person speaks, float32 [35].
-        spread: their standard deviation, float32 [35].
-        melody: median and standard deviation of log f0.
-    """
+    """Mean and spread of a speaker's cepstra, float32 [35]; median and spread of log f0."""
 
     mean: NDArray[np.float32]
     spread: NDArray[np.float32]
@@ -52,22 +39,14 @@ class Scale:
 
 
 class SpeakerVectors(nn.Module):
-    """A decoder of content that speaks with several voices.
-
-    Args:
-        weights: of the shared layers, by their places in a `Network`.
-        vectors: float32 [voices, VECTOR_SIZE]; each is taken apart by `_parts`.
-    """
+    """Speaks with several voices: shared layers, and vectors, float32 [voices, VECTOR_SIZE]."""
 
     mean: Tensor
     spread: Tensor
     melody: Tensor
 
     def __init__(
-        self,
-        weights: Mapping[str, Tensor],
-        vectors: NDArray[np.float32],
-        scales: list[Scale],
+        self, weights: Mapping[str, Tensor], vectors: NDArray[np.float32], scales: list[Scale]
     ) -> None:
         super().__init__()
         network = Network(SIZE)
@@ -85,24 +64,16 @@ class SpeakerVectors(nn.Module):
     def speak(
         self, content: Tensor, f0: Tensor, voicing: Tensor, who: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Cepstrum [batch, frames, 35] and voicing logit [batch, frames]; see `hidden`."""
         return self.hidden(content, f0, voicing, who)[1:]
 
     def hidden(
         self, content: Tensor, f0: Tensor, voicing: Tensor, who: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the last block's output [batch, frames, channels], cepstrum, voicing logit.
-
-        Args:
-            content: [batch, 128, frames].
-            f0: in Hz, [batch, frames].
-            voicing: [batch, frames].
-            who: the voice of each row, int64 [batch].
-        """
+        """Last block's output [batch, frames, channels], cepstrum, voicing; `who` is [batch]."""
         middle, width = self.melody[who].unbind(1)
         melody = (torch.log(f0) - middle[:, None]) / width[:, None]
         heard = torch.cat([torch.zeros_like(content[:, :UNHEARD]), content[:, UNHEARD:]], 1)
-        added, changes = _parts(self.vectors[who][:, :, None])
+        added, changes = part_vectors(self.vectors[who][:, :, None])
         x = self.join(torch.cat([heard, melody[:, None], voicing[:, None]], 1)) + added
         for block, (shift, gain) in zip(self.decoder, changes, strict=True):
             signal, gate = (block.wide(x) + shift).chunk(2, 1)
@@ -118,7 +89,7 @@ class SpeakerVectors(nn.Module):
             {name: value for name, value in self.state_dict().items() if name.startswith(_DECODER)},
             strict=False,
         )
-        added, changes = _parts(self.vectors[voice][None])
+        added, changes = part_vectors(self.vectors[voice][None])
         with torch.no_grad():
             network.join.bias += added[0]
             network.join.weight[:, :UNHEARD] = 0
@@ -132,22 +103,16 @@ class SpeakerVectors(nn.Module):
         return network.eval()
 
 
-def _parts(vectors: Tensor) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
-    """Projections of a speaker's vector: one for the first layer, two for each block.
-
-    Args:
-        vectors: [voices, VECTOR_SIZE, ...].
-    """
+def part_vectors(vectors: Tensor) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
     added, rest = vectors.tensor_split([SIZE.channels], 1)
     blocks = rest.chunk(SIZE.decoder_blocks, 1)
     return added, [block.tensor_split([2 * SIZE.channels], 1) for block in blocks]
 
 
 def begin(people: Mapping[str, Scale], average: Path = AVERAGE) -> SpeakerVectors:
-    """The average decoder for other people; whom it does not know begins as the mean of its own.
+    """The average decoder for people by name; whom it does not know begins as the mean of its own.
 
-    Args:
-        people: their scales by name; its own people are `en_READER`, `hina`, `mei` and `ned`.
+    Its own people are `en_READER`, `hina`, `mei` and `ned`.
     """
     with np.load(average) as kept:
         weights = {
@@ -155,15 +120,10 @@ def begin(people: Mapping[str, Scale], average: Path = AVERAGE) -> SpeakerVector
             for name in kept.files
             if name.startswith(_DECODER)
         }
-    vectors = np.array([vector_of(name, average) for name in people])
-    return SpeakerVectors(weights, vectors, list(people.values()))
-
-
-def vector_of(name: str, average: Path = AVERAGE) -> NDArray[np.float32]:
-    with np.load(average) as kept:
         known = dict(zip(kept["names"].tolist(), kept["speaker.weight"], strict=True))
-    vector = known[name] if name in known else np.mean(list(known.values()), 0)
-    return np.asarray(vector, np.float32)
+    mean = np.mean(list(known.values()), 0)
+    vectors = np.array([known.get(name, mean) for name in people], np.float32)
+    return SpeakerVectors(weights, vectors, list(people.values()))
 
 
 def begin_from_nothing(people: Mapping[str, Scale], seed: int) -> SpeakerVectors:
@@ -179,11 +139,7 @@ def begin_from_nothing(people: Mapping[str, Scale], seed: int) -> SpeakerVectors
 
 
 def save(voices: SpeakerVectors, names: Sequence[str], file: Path) -> None:
-    """Write what `begin` reads, matrices with half precision.
-
-    Args:
-        names: of the first of its speakers, in order; nothing is kept of the rest.
-    """
+    """Write what `begin` reads, of the speakers who are named; matrices with half precision."""
     state = {name: value.numpy() for name, value in voices.state_dict().items()}
     weights = {name: value for name, value in state.items() if name.startswith(_DECODER)}
     weights["speaker.weight"] = state["vectors"][: len(names)]

@@ -1,6 +1,6 @@
 """Teaches the small encoder for streams what the shared encoder hears.
 
-    python -m tools.training.content.student WORK --speech FOLDER... [--minutes 90]
+    python -m tools.training.content.student WORK --speech FOLDER... [--steps 11500]
 
 WORK keeps lessons and progress; the same command goes on where it was stopped. At the end there is
 WORK/student.pt, which `python -m tools.training.content.graphs` writes into characters. It begins
@@ -12,21 +12,18 @@ the shared encoder's directions the three of the greatest variance hardly count:
 them, and a decoder speaks as well without them.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import pickle
 import sys
-import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import soxr
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shared.speech.engines.content_encoder import tells_speaker
@@ -35,6 +32,7 @@ from shared.speech.signal.sound import NoClock
 from tools.training.content.encoder import CHANNELS
 from tools.training.content.graphs import SIZE
 from tools.training.content.shared_encoder import SharedEncoder
+from tools.training.decoder.checkpoint import Checkpoint, approach
 from tools.training.decoder.disturbance import Disturbance, spoil
 from tools.training.decoder.export import load_network
 from tools.training.decoder.features import BANDS, RATE, Floats, MelSpectrum, read_speech
@@ -46,12 +44,6 @@ from tools.training.decoder.network import (
     loudness,
 )
 from tools.training.decoder.stream import LOOKAHEAD
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
 
 VERSIONS = 3
 """Disturbed versions of each recording; all but the first have another vocal tract and pitch."""
@@ -85,12 +77,12 @@ def lessons_of(files: Sequence[Path], ear: SharedEncoder, seed: int) -> Iterator
         for begin in range(0, len(samples), _PIECE_SECONDS * RATE):
             piece = samples[begin : begin + _PIECE_SECONDS * RATE]
             if len(piece) >= _SHORTEST_SECONDS * RATE:
-                lesson = _lesson(piece, ear, mel, random)
+                lesson = lesson_of(piece, ear, mel, random)
                 if lesson is not None:
                     yield lesson
 
 
-def _lesson(
+def lesson_of(
     piece: Floats, ear: SharedEncoder, mel: MelSpectrum, random: np.random.Generator
 ) -> EncoderLesson | None:
     padded = np.pad(piece, (round(0.4 * RATE), round(0.3 * RATE)))
@@ -132,7 +124,6 @@ class StudentTraining:
         self._seed = seed
         lengths = np.array([len(lesson.content) for lesson in lessons], np.float64)
         self._shares = lengths / lengths.sum()
-        self._tracts = Disturbance(seed)
         self.counts = torch.ones(CHANNELS)
         self.counts[:_UNTAUGHT] = 0.02
 
@@ -140,9 +131,8 @@ class StudentTraining:
         """The loss of a step, and which share of the content's variance is not explained."""
         random = np.random.default_rng((self._seed, step))
         power, history, known, content, weight = self._draw(random)
-        self._tracts.seed(step)
         if random.random() < 0.6:
-            both = self._tracts.tract(torch.cat([power, history], 1))
+            both = Disturbance(step).tract(torch.cat([power, history], 1))
             power, history = both[:, :CROP], both[:, CROP:]
         mel = running_normalise(network, power, history, known)
         with torch.autocast("cpu", torch.bfloat16):
@@ -181,12 +171,9 @@ class StudentTraining:
 
 
 def running_normalise(network: Network, power: Tensor, history: Tensor, known: Tensor) -> Tensor:
-    """As `Network.normalise`, by what came so far; see tools.training.decoder.stream.
+    """As `Network.normalise`, by what came so far, as streams do.
 
-    Args:
-        power: mel power of a crop [batch, frames, bands].
-        history: of every fourth frame before it.
-        known: 1 where `history` is of the recording, otherwise 0.
+    `history` has every fourth frame before `power`, `known` is 1 where it is of the recording.
     """
     some = power[:, ::_EVERY]
     heard = torch.cat([history * known[..., None], some], 1)
@@ -209,56 +196,37 @@ def new_student() -> Network:
     return student
 
 
-def teach(student: Network, teaching: StudentTraining, minutes: float, progress: Path) -> Network:
-    """Teach it for so many minutes; return the average of its last weights."""
+def teach(student: Network, teaching: StudentTraining, steps: int, progress: Path) -> Network:
     halves = (student.entry, student.encoder, student.content)
     parameters = [parameter for half in halves for parameter in half.parameters()]
     optimiser = torch.optim.AdamW(parameters, _RATE, betas=(0.9, 0.98), weight_decay=1e-2)
-    average, begin, spent = copy.deepcopy(student), 0, 0.0
-    if progress.exists():
-        kept = torch.load(progress, weights_only=True)
-        student.load_state_dict(kept["student"])
-        average.load_state_dict(kept["average"])
-        optimiser.load_state_dict(kept["optimiser"])
-        begin, spent = kept["step"], kept["seconds"]
-    started = time.monotonic() - spent
+    average = copy.deepcopy(student)
+    parts = {"student": student, "average": average, "optimiser": optimiser}
+    checkpoint = Checkpoint(progress, parts)
     unexplained: list[float] = []
-    for step in count(begin):
-        seconds = time.monotonic() - started
-        share = seconds / 60 / minutes
-        if share >= 1:
-            break
-        rate = _RATE * min(1, (step + 1) / _WARM_UP) * max(0.01, 1 - max(0, share - 0.15) / 0.85)
+    for step in range(checkpoint.resume(), steps):
+        fall = max(0.01, 1 - max(0, step / steps - 0.15) / 0.85)
         for group in optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = _RATE * min(1, (step + 1) / _WARM_UP) * fall
         loss, wrong = teaching.loss(student, step)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimiser.step()
-        _approach(average, student, min(0.999, (1 + step) / (10 + step)))
+        approach(average, student, min(0.999, (1 + step) / (10 + step)))
         unexplained.append(wrong)
         if (step + 1) % _KEEP_EVERY == 0:
             print(f"step {step + 1}: {np.mean(unexplained[-_KEEP_EVERY:]):.3f} not explained")
-            state = {"student": student.state_dict(), "average": average.state_dict()}
-            state |= {"optimiser": optimiser.state_dict(), "step": step + 1, "seconds": seconds}
-            draft = progress.with_suffix(".draft")
-            torch.save(state, draft)
-            draft.replace(progress)
+            checkpoint.save(step + 1)
     return average.eval()
-
-
-def _approach(average: Network, student: Network, kept: float) -> None:
-    with torch.no_grad():
-        for one, other in zip(average.parameters(), student.parameters(), strict=True):
-            one.lerp_(other, 1 - kept)
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("work", type=Path, help="folder for lessons and progress")
-    parser.add_argument("--speech", type=Path, nargs="+", required=True, help="WAV, FLAC")
-    parser.add_argument("--minutes", type=float, default=90.0)
+    add = parser.add_argument
+    add("work", type=Path, help="folder for lessons and progress")
+    add("--speech", type=Path, nargs="+", required=True, help="WAV, FLAC")
+    add("--steps", type=int, default=11_500)
     asked = parser.parse_args(arguments)
     asked.work.mkdir(parents=True, exist_ok=True)
     lessons: list[EncoderLesson] = []
@@ -269,9 +237,8 @@ def main(arguments: list[str]) -> int:
             files = sorted(f for f in folder.rglob("*") if f.suffix in {".wav", ".flac", ".opus"})
             kept.write_bytes(pickle.dumps(list(lessons_of(files, ear, 1))))
         lessons += pickle.loads(kept.read_bytes())
-    student = teach(
-        new_student(), StudentTraining(lessons, 11), asked.minutes, asked.work / "progress.pt"
-    )
+    teaching = StudentTraining(lessons, 11)
+    student = teach(new_student(), teaching, asked.steps, asked.work / "progress.pt")
     torch.save(student.state_dict(), asked.work / "student.pt")
     return 0
 

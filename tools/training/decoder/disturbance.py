@@ -53,7 +53,6 @@ def noise(wave: Floats, random: Generator, decibels: float) -> Floats:
 
 
 def codec(wave: Floats, random: Generator) -> Floats:
-    """Through Opus or MP3 and back; unchanged where the lengths do not come back."""
     file = BytesIO()
     peak = max(float(np.abs(wave).max()), 1e-6)
     kind, subtype = ("OGG", "OPUS") if random.random() < 0.7 else ("MP3", "MPEG_LAYER_III")
@@ -64,11 +63,11 @@ def codec(wave: Floats, random: Generator) -> Floats:
     file.seek(0)
     decoded, _ = soundfile.read(file, dtype="float32")
     if kind == "MP3" or abs(len(decoded) - len(wave)) > RATE // 100:
-        return wave if kind == "OGG" else _aligned(decoded, wave)
+        return wave if kind == "OGG" else align(decoded, wave)
     return np.resize(decoded, len(wave)).astype(np.float32) * peak
 
 
-def _aligned(decoded: Floats, wave: Floats) -> Floats:
+def align(decoded: Floats, wave: Floats) -> Floats:
     probe = wave[: RATE * 2]
     window = decoded[: len(probe) + 4000]
     shift = (
@@ -83,7 +82,6 @@ def _aligned(decoded: Floats, wave: Floats) -> Floats:
 
 
 def spoil(wave: Floats, random: Generator) -> Floats:
-    """A random chain of the above; now and then none of it."""
     if random.random() < 0.45:
         wave = room(wave, random)
     if random.random() < 0.6:
@@ -99,27 +97,26 @@ def spoil_one_way(wave: Floats, random: Generator) -> Floats:
     """A room, a telephone or noise alone, at a random level, and harsher than in `spoil`."""
     which = random.random()
     if which < 0.25:
-        return _large_room(wave, random)
+        return hall(wave, random, random.uniform(0.2, 0.8), random.uniform(-8, 2))
     if which < 0.45:
-        return _telephone(wave, random)
+        return telephone(wave, random)
     if which < 0.6:
         return noise(room(wave, random), random, random.uniform(5, 25))
     return noise(wave, random, random.uniform(3, 22))
 
 
-def _large_room(wave: Floats, random: Generator) -> Floats:
-    """Reverberation of 0.2 to 0.8 s, from 8 dB below the direct sound to 2 dB above it."""
-    length = int(random.uniform(0.2, 0.8) * RATE)
+def hall(wave: Floats, random: Generator, seconds: float, decibels: float) -> Floats:
+    """Reverberation that falls by 60 dB in so many seconds, so many dB above the direct sound."""
+    length = int(seconds * RATE)
     tail = random.standard_normal(length) * np.exp(-6.9 * np.arange(length) / length)
     tail[: RATE // 200] = 0
-    tail *= 10 ** (random.uniform(-8, 2) / 20) / np.sqrt((tail**2).sum())
+    tail *= 10 ** (decibels / 20) / np.sqrt((tail**2).sum())
     tail[0] = 1
     result: Floats = scipy.signal.fftconvolve(wave, tail)[: len(wave)].astype(np.float32)
     return result
 
 
-def _telephone(wave: Floats, random: Generator) -> Floats:
-    """From 150 to 350 up to 2800 to 3800 Hz, with noise in half of the cases."""
+def telephone(wave: Floats, random: Generator) -> Floats:
     edges = [random.uniform(150, 350), random.uniform(2800, 3800)]
     order = int(random.integers(2, 7))
     band = scipy.signal.butter(order, edges, "bandpass", fs=RATE, output="sos")
@@ -130,9 +127,6 @@ def _telephone(wave: Floats, random: Generator) -> Floats:
 class Disturbance:
     def __init__(self, seed: int) -> None:
         self._random = torch.Generator().manual_seed(seed)
-
-    def seed(self, seed: int) -> None:
-        self._random.manual_seed(seed)
 
     def tract(self, power: Tensor) -> Tensor:
         """Stretches the band axis by up to 13 % in three of five."""

@@ -23,14 +23,11 @@ TOLERANCE = 0.01
 LEAST_HALVED = 1_000
 
 
-class ExportError(RuntimeError):
-    """The exported graph does not do what the network does."""
+class ExportError(RuntimeError): ...
 
 
 @dataclass(frozen=True)
 class Melody:
-    """Compute the target's register from log f0 of its voiced frames."""
-
     median_hz: float
     log_std: float
     low_hz: float
@@ -61,13 +58,7 @@ def write_graph(
     dynamic_shapes: Any = None,
     is_table: Callable[[str], bool] = lambda name: not name.startswith("network."),
 ) -> None:
-    """Writes a network as a graph of a bundle: optimised, stripped, its large weights halved.
-
-    What `is_table` knows by its name is stored in full.
-
-    Raises:
-        ExportError: the graph has foreign operators.
-    """
+    """Write a graph, optimised and stripped; large weights that are no tables are halved."""
     torch.onnx.export(
         graph,
         example,
@@ -96,11 +87,7 @@ def optimise(file: Path) -> None:
 
 
 def strip(file: Path) -> None:
-    """Leaves out what is no part of the character and would only have to be read.
-
-    Names of the machine's folders and of source lines, shapes between the operators, which the
-    runtime infers, and the sets of operators of which none is used.
-    """
+    """Leave out the machine's folders, source lines, inferred shapes and unused operator sets."""
     model = onnx.load(file)
     foreign = {node.domain for node in model.graph.node} - {""}
     if foreign:
@@ -124,11 +111,10 @@ def strip(file: Path) -> None:
 
 
 def halve_weights(file: Path, is_table: Callable[[str], bool]) -> None:
-    """Stores the network's large weights as float16, each widened just before it is used.
+    """Store the network's large weights as float16, each widened just before it is used.
 
-    Half the bytes to read, to hash and to lay out. Widening takes no time that could be measured:
-    the convolution that follows finds the weights in the cache. What is spoken differs 75 dB below
-    the voice; the tables of the transforms, where it would be heard first, stay as they are.
+    Widening takes no time that could be measured. What is spoken differs 75 dB below the voice; the
+    tables of the transforms, where it would be heard first, stay as they are.
     """
     model = onnx.load(file)
     weights = {
@@ -143,7 +129,9 @@ def halve_weights(file: Path, is_table: Callable[[str], bool]) -> None:
     for name, values in weights.items():
         half = f"{name}.half"
         kept.append(onnx.numpy_helper.from_array(values.astype(np.float16), half))
-        casts.append(_widen(half, name))
+        widened = f"{name}.widen"
+        to = onnx.TensorProto.FLOAT
+        casts.append(onnx.helper.make_node("Cast", [half], [name], name=widened, to=to))
     # In this order, the runtime widens each just before its use; otherwise all at once, and slower.
     nodes = [*casts, *model.graph.node]
     del model.graph.initializer[:], model.graph.node[:]
@@ -153,10 +141,21 @@ def halve_weights(file: Path, is_table: Callable[[str], bool]) -> None:
     onnx.save(model, file)
 
 
-def _widen(half: str, name: str) -> onnx.NodeProto:
-    return onnx.helper.make_node(
-        "Cast", [half], [name], name=f"{name}.widen", to=onnx.TensorProto.FLOAT
-    )
+def compare_graph(file: Path, inputs: dict[str, NDArray[Any]], expected: torch.Tensor) -> None:
+    """Run a graph as the converter does; ExportError if it gives something else."""
+    options = onnxruntime.SessionOptions()
+    # As the converter runs it: what is checked is what was written.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    found, wanted = np.asarray(session.run(None, inputs)[0]), expected.detach().numpy()
+    share = 1.0
+    if found.shape == wanted.shape:
+        share = float(np.sqrt(((found - wanted) ** 2).mean() / max((wanted**2).mean(), 1e-12)))
+    if share > TOLERANCE:
+        raise ExportError(
+            f"{file.name}: expected {wanted.shape} as in the network, found {found.shape}"
+            f" differing by {share:.1%}"
+        )
 
 
 _NETWORK, _STREAM, _HEARING, _HALF = "network.", "stream.", "hearing.", ".half"
@@ -170,17 +169,16 @@ def load_network(speaking: Path, hearing: Path | None = None, size: Size | None 
 
     Args:
         speaking: `harmonic.onnx`. One that is given content has only what speaks.
-        hearing: the graph of the role `content_stream`, for the rest of the network. Without it the
-            encoder of a network that is given content has learnt nothing.
+        hearing: the graph of the role `content_stream`, for the rest of the network.
 
     Raises:
         ExportError: a graph holds other weights than such a network has.
     """
     model = onnx.load(speaking)
-    values = _values(model)
-    every = values if hearing is None else values | _values(onnx.load(hearing))
+    values = values_of(model)
+    every = values if hearing is None else values | values_of(onnx.load(hearing))
     state = {
-        _place(name): torch.tensor(value.astype(np.float32))
+        place_of(name): torch.tensor(value.astype(np.float32))
         for name, value in every.items()
         if _NETWORK in name
     }
@@ -193,25 +191,18 @@ def load_network(speaking: Path, hearing: Path | None = None, size: Size | None 
     if {name for name in lacking if not (is_given_content and name.startswith(_HEARS))}:
         raise ExportError(f"{speaking.name}: expected the weights of this network, found others")
     network.load_state_dict(state, strict=False)
-    mean, spread = _melody_scale(model)
+    mean, spread = melody_scale(model)
     network.melody_mean, network.melody_spread = float(values[mean]), float(values[spread])
     return network.eval()
 
 
 def with_weights(content: bytes, network: Network) -> bytes:
-    """Return a graph with another network's weights; what synthesizes stays.
-
-    Args:
-        content: of `harmonic.onnx` or of `harmonic_stream.onnx`.
-
-    Raises:
-        ExportError: it is a graph of another kind.
-    """
+    """Return a graph with another network's weights; ExportError if it is of another kind."""
     model = onnx.load_from_string(content)
-    values, state = _values(model), network.state_dict()
-    mean, spread = _melody_scale(model)
+    values, state = values_of(model), network.state_dict()
+    mean, spread = melody_scale(model)
     new: dict[str, Any] = {mean: network.melody_mean, spread: network.melody_spread}
-    new |= {name: state[_place(name)].numpy() for name in values if _NETWORK in name}
+    new |= {name: state[place_of(name)].numpy() for name in values if _NETWORK in name}
     for one in model.graph.initializer:
         if one.name in new:
             value: NDArray[Any] = np.asarray(new[one.name], values[one.name].dtype)
@@ -220,17 +211,16 @@ def with_weights(content: bytes, network: Network) -> bytes:
     return changed
 
 
-def _values(model: onnx.ModelProto) -> Values:
+def values_of(model: onnx.ModelProto) -> Values:
     return {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
 
 
-def _place(name: str) -> str:
-    """The place in the network of the weight that a graph calls so."""
+def place_of(name: str) -> str:
     own = name.removeprefix(_STREAM).removeprefix(_HEARING)
     return own.removeprefix(_NETWORK).removesuffix(_HALF)
 
 
-def _melody_scale(model: onnx.ModelProto) -> tuple[str, str]:
+def melody_scale(model: onnx.ModelProto) -> tuple[str, str]:
     """The names of what is subtracted from the logarithm of f0, and of what divides the rest."""
     made_by = {node.output[0]: node for node in model.graph.node if node.output}
     for quotient in model.graph.node:

@@ -29,8 +29,7 @@ from tools.training.decoder.network import (
     warped_axis,
 )
 
-FRAME = 480
-"""Samples of a frame, of what is heard at 16 kHz and of what is spoken at 24 kHz alike."""
+FRAME = 480  # samples of a frame, of what is heard at 16 kHz and of what is spoken at 24 kHz alike
 _HALF = FRAME // 2
 _OUTPUT_SCALE = 1 / (32768 * math.sqrt(2))
 
@@ -39,8 +38,6 @@ Pair = tuple[Tensor, Tensor]
 
 
 class FoldedEar(nn.Module):
-    """Hears mel power, and holds the network that it is for."""
-
     low_filters: Tensor
     high_filters: Tensor
 
@@ -50,8 +47,8 @@ class FoldedEar(nn.Module):
         # The window is 400 samples centred in three hops of 160.
         self.spectrum = FoldedSpectrum(features.FFT_SIZE, np.pad(features.window(), 40))
         low, high = fold_bins(features.mel_filters())
-        self.register_buffer("low_filters", _tensor(low.T), persistent=False)
-        self.register_buffer("high_filters", _tensor(high.T), persistent=False)
+        self.register_buffer("low_filters", as_tensor(low.T), persistent=False)
+        self.register_buffer("high_filters", as_tensor(high.T), persistent=False)
 
     def mel_power(self, wave: Tensor) -> Tensor:
         """Mel power [1, T, bands] of a wave [1, 160 T]; frame n is centred at sample 160 n."""
@@ -61,19 +58,14 @@ class FoldedEar(nn.Module):
     def mel_power_within(self, padded: Tensor) -> Tensor:
         """Mel power of the frames that lie within a wave of whole hops, two fewer than hops."""
         even, odd = part_samples(padded, features.HOP)
-        frames = _neighbours(even, 3), _neighbours(odd, 3)
+        frames = lay_in_a_row(even, 3), lay_in_a_row(odd, 3)
         real, imaginary = self.spectrum(frames)
         low, high = (r * r + i * i for r, i in zip(real, imaginary, strict=True))
         return low @ self.low_filters + high @ self.high_filters + features.POWER_FLOOR
 
 
 class FoldedSpectrum(nn.Module):
-    """Fourier transforms of frames about their centre, times a window.
-
-    Args:
-        size: of the transform, at least a frame, divisible by 4.
-        window: float [FRAME], symmetric about its centre sample.
-    """
+    """Fourier transforms of frames about their centre, times a window symmetric about it."""
 
     cosine: Tensor
     sine: Tensor
@@ -85,8 +77,8 @@ class FoldedSpectrum(nn.Module):
         weight = window[_HALF + samples]
         cosine, sine = np.cos(angle) * weight, np.sin(angle) * weight
         cosine[0, 0] /= 2  # the centre is before and behind itself
-        self.register_buffer("cosine", _tensor(cosine), persistent=False)
-        self.register_buffer("sine", _tensor(sine), persistent=False)
+        self.register_buffer("cosine", as_tensor(cosine), persistent=False)
+        self.register_buffer("sine", as_tensor(sine), persistent=False)
 
     def forward(self, frames: Pair) -> tuple[Pair, Pair]:
         """Real and imaginary part of bins in pairs.
@@ -112,8 +104,6 @@ class FoldedSpectrum(nn.Module):
 
 
 class FoldedVoice(HarmonicVoice):
-    """A `HarmonicVoice` whose transforms are folded."""
-
     pair_log_gain: Tensor
     pair_phase: Tensor
     even_cosine: Tensor
@@ -142,28 +132,12 @@ class FoldedVoice(HarmonicVoice):
             "odd_sine": np.sin(odd) * weight,
         }
         for name, table in tables.items():
-            self.register_buffer(name, _tensor(table), persistent=False)
-
-    def forward(self, cepstrum: Tensor, voiced: Tensor, f0: Tensor, noise: Tensor) -> Tensor:
-        tonal = self.pulses(f0) - noise
-        tonal = functional.conv1d(tonal[:, None], self.limit, padding=7)[:, 0]
-        frames = self.spoken_frames(cepstrum, voiced, noise, tonal)
-        hop = OUTPUT_HOP // 2
-        return join_samples(overlap_add(frames, hop, hop))
+            self.register_buffer(name, as_tensor(table), persistent=False)
 
     def spoken_frames(
         self, cepstrum: Tensor, voiced: Tensor, noise: Tensor, tonal: Tensor
     ) -> Tensor:
-        """Compute the samples of each frame, from a hop before its centre, by parity.
-
-        Args:
-            cepstrum: [batch, frames, 35].
-            voiced: [batch, frames].
-            noise: of a hop more than there are frames [batch, (frames + 1) * hop].
-
-        Returns:
-            [2, batch, frames, FFT_SIZE / 2].
-        """
+        """Samples from a hop before each frame's centre, by parity: [2, batch, frames, half]."""
         excitation = tuple(
             hiss + voiced[..., None] * tone
             for hiss, tone in zip(two_hops(noise), two_hops(tonal), strict=True)
@@ -184,7 +158,6 @@ class FoldedVoice(HarmonicVoice):
         )
 
     def _inverse(self, real: Pair, imaginary: Pair) -> Pair:
-        """Samples -hop .. FFT_SIZE - hop around each frame's centre, the even and the odd."""
         cosines = real[0] + real[1], real[0] - real[1]
         sines = imaginary[0] - imaginary[1], imaginary[0] + imaginary[1]
         even = self._around_centre(cosines[0] @ self.even_cosine, sines[0] @ self.even_sine)
@@ -222,39 +195,17 @@ def join_samples(parted: Tensor) -> Tensor:
     return parted.permute(1, 2, 0).flatten(1)
 
 
-def overlap_add(frames: Tensor, hop: int, skipped: int) -> Tensor:
-    """Add up frames [..., count, length] a hop apart; drop what is before `skipped`.
-
-    Returns:
-        [..., count * hop].
-    """
-    hops = -(-frames.shape[-1] // hop)
-    return add_hops(frames, hop).flatten(-2)[..., skipped : skipped - hops * hop]
-
-
-def add_hops(frames: Tensor, hop: int) -> Tensor:
-    """Add up frames [..., count, length] a hop apart: [..., count + ceil(length / hop), hop]."""
-    length = frames.shape[-1]
-    hops = -(-length // hop)
-    padded = functional.pad(frames, (0, hops * hop - length))
-    parts = padded.reshape(*frames.shape[:-1], hops, hop)
-    total = functional.pad(parts[..., 0, :], (0, 0, 0, hops))
-    for j in range(1, hops):
-        total = total + functional.pad(parts[..., j, :], (0, 0, j, hops - j))
-    return total
-
-
 def two_hops(signal: Tensor) -> Pair:
     even, odd = part_samples(signal, OUTPUT_HOP)
-    return _neighbours(even, 2), _neighbours(odd, 2)
+    return lay_in_a_row(even, 2), lay_in_a_row(odd, 2)
 
 
-def _neighbours(hops: Tensor, count: int) -> Tensor:
+def lay_in_a_row(hops: Tensor, count: int) -> Tensor:
     """Lay so many hops [batch, hops, hop] in a row: [batch, hops - count + 1, count * hop]."""
     # Ends counted from the end: what depends on the length would have to be computed in the graph.
     ends = [-after or None for after in reversed(range(count))]
     return torch.cat([hops[:, first:end] for first, end in enumerate(ends)], -1)
 
 
-def _tensor(table: NDArray[np.floating]) -> Tensor:
+def as_tensor(table: NDArray[np.floating]) -> Tensor:
     return torch.tensor(table, dtype=torch.float32)

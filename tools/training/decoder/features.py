@@ -48,13 +48,7 @@ class MelSpectrum:
         self._window = window()
 
     def log_power(self, wave: Floats, frames: int, speed: float = 1.0) -> Floats:
-        """Logarithm of mel power, float32 [frames, bands].
-
-        Args:
-            wave: 16 kHz; speech that was sped up by `speed`.
-            frames: how many; frame n is centred at sample ``n * HOP / speed``.
-            speed: keeps the frames on the time line of the speech before it was sped up.
-        """
+        """Logarithm of mel power [frames, bands]; frame n is centred at n * HOP / speed."""
         centres = np.round(np.arange(frames) * HOP / speed).astype(int)
         padded = np.pad(wave, (WINDOW // 2, WINDOW + max(0, int(centres[-1]) - len(wave))))
         pieces = padded[centres[:, None] + np.arange(WINDOW)] * self._window
@@ -64,12 +58,10 @@ class MelSpectrum:
 
 
 def read_mono(file: Path) -> tuple[Floats, int]:
-    """Return the mean of a file's channels, float32 [N], and its sample rate."""
     wave, rate = soundfile.read(file, dtype="float32", always_2d=True)
     return np.asarray(wave.mean(1), np.float32), rate
 
 
 def read_speech(file: Path) -> Floats:
-    """Return the same at 16 kHz."""
     wave, rate = read_mono(file)
     return np.asarray(resample(wave, rate, RATE), np.float32)

@@ -17,7 +17,6 @@ from tools.training.decoder.fast_transforms import (
     FoldedVoice,
     Pair,
     join_samples,
-    overlap_add,
     two_hops,
 )
 from tools.training.decoder.network import (
@@ -27,6 +26,7 @@ from tools.training.decoder.network import (
     OUTPUT_HOP,
     OUTPUT_RATE,
     Size,
+    overlap_add,
 )
 
 WIDTH, BLOCKS, WIDENED = 192, 6, 3
@@ -46,12 +46,7 @@ _NOISE_GAIN, _PULSE_GAIN, _FINE_GAIN = 8.0, 0.3, 0.1
 
 @dataclass(frozen=True)
 class Decoded:
-    """A decoder's output for some frames, and the pitch that it got [batch, frames, ...].
-
-    Attributes:
-        hidden: what its last block gives.
-        voicing: by the decoder, 0 to 1; `heard` is the recording's.
-    """
+    """A decoder's output [batch, frames, ...], the pitch, and the voicing that was `heard`."""
 
     hidden: Tensor
     cepstrum: Tensor
@@ -96,8 +91,6 @@ class HeadBlock(nn.Module):
 
 
 class FineNetwork(nn.Module):
-    """Corrects samples in steps of eight, by the frame's numbers."""
-
     ramp: Tensor
 
     def __init__(self) -> None:
@@ -117,18 +110,17 @@ class FineNetwork(nn.Module):
         self.register_buffer("ramp", ramp[None, None, :, None], persistent=False)
 
     def forward(self, samples: Tensor, pulses: Tensor, frames: Tensor) -> Tensor:
-        """Samples [batch, T hop]; frame t lies at sample t hop."""
         here = self.frame(frames)
         after = torch.cat([here[:, 1:], here[:, -1:]], 1)
         between = here[:, :, None] + (after - here)[:, :, None] * self.ramp
-        x = torch.cat([_in_steps(samples) * _NOISE_GAIN, _in_steps(pulses) * _PULSE_GAIN], 1)
+        x = torch.cat([in_steps(samples) * _NOISE_GAIN, in_steps(pulses) * _PULSE_GAIN], 1)
         x = self.entry(x) + between.flatten(1, 2).transpose(1, 2)
         for depthwise, widen, narrow in zip(self.depthwise, self.widen, self.narrow, strict=True):
             x = x + narrow(functional.gelu(widen(depthwise(x))))
         return samples + self.exit(x).transpose(1, 2).flatten(1) * _FINE_GAIN
 
 
-def _in_steps(samples: Tensor) -> Tensor:
+def in_steps(samples: Tensor) -> Tensor:
     return samples.reshape(samples.shape[0], -1, _STEP).transpose(1, 2)
 
 
@@ -151,7 +143,7 @@ class Head(nn.Module):
         self.fine = FineNetwork()
         for name, count in (("wide", PULSE_BANDS), ("narrow", NOISE_BANDS)):
             # Each by a name of its own, by which the export knows them: they are stored as halves.
-            low, high = _in_pairs(_bands(count))
+            low, high = in_pairs(mel_points(count))
             self.register_buffer(f"low_{name}", low.clone(), persistent=False)
             self.register_buffer(f"high_{name}", high.clone(), persistent=False)
 
@@ -179,7 +171,7 @@ class Head(nn.Module):
         )
 
 
-def _bands(count: int) -> np.ndarray:
+def mel_points(count: int) -> np.ndarray:
     """Weights of mel-spaced points at the bins, linear between two points: [count, BINS]."""
 
     def to_mel(hertz: np.ndarray | float) -> np.ndarray:
@@ -190,7 +182,7 @@ def _bands(count: int) -> np.ndarray:
     return np.stack([np.interp(bins, points, row) for row in np.eye(count)])
 
 
-def _in_pairs(table: np.ndarray) -> Tensor:
+def in_pairs(table: np.ndarray) -> Tensor:
     """The lower bins counting up, and the upper ones counting down: [2, ..., bins]."""
     middle = FFT_SIZE // 4
     pairs = np.stack([table[..., : middle + 1], table[..., middle:][..., ::-1]])
@@ -205,7 +197,7 @@ class HeadVoice(FoldedVoice):
         hertz = np.arange(BINS) * OUTPUT_RATE / FFT_SIZE
         low = 1 / (1 + np.exp((hertz - _EDGE_HZ) / _EDGE_WIDTH_HZ))
         shares = [np.maximum(low, _LEAST_OF_PULSES), np.maximum(1 - low, _LEAST_OF_NOISE)]
-        self.register_buffer("limits", _in_pairs(np.log(shares)), persistent=False)
+        self.register_buffer("limits", in_pairs(np.log(shares)), persistent=False)
 
     def speak(
         self, head: Head, said: Decoded, frames: Tensor, noise: Tensor
@@ -232,14 +224,13 @@ class HeadVoice(FoldedVoice):
         said: _Filters,
         excitation: tuple[tuple[Pair, Pair], tuple[Pair, Pair]],
     ) -> tuple[Tensor, Tensor]:
-        """One half of the bins: pulses and noise, each with a filter of its own."""
         wide, narrow = (
             (head.high_wide, head.high_narrow) if half else (head.low_wide, head.low_narrow)
         )
         base, phase = cepstrum @ self.pair_log_gain[half], cepstrum @ self.pair_phase[half]
-        tone = _gain(base + self.limits[half, 0] + said.pulses @ wide) * said.gate
-        hiss = _gain(base + self.limits[half, 1] + said.voiced_noise @ narrow) * said.gate
-        hiss = hiss + _gain(base + said.unvoiced_noise @ narrow) * (1 - said.gate)
+        tone = gain_of(base + self.limits[half, 0] + said.pulses @ wide) * said.gate
+        hiss = gain_of(base + self.limits[half, 1] + said.voiced_noise @ narrow) * said.gate
+        hiss = hiss + gain_of(base + said.unvoiced_noise @ narrow) * (1 - said.gate)
         turned = phase + said.phases @ narrow
         tone_real, tone_imaginary = tone * torch.cos(turned), tone * torch.sin(turned)
         hiss_real, hiss_imaginary = hiss * torch.cos(phase), hiss * torch.sin(phase)
@@ -253,5 +244,5 @@ class HeadVoice(FoldedVoice):
         )  # fmt: skip
 
 
-def _gain(logarithm: Tensor) -> Tensor:
+def gain_of(logarithm: Tensor) -> Tensor:
     return torch.exp(logarithm.clamp(_QUIETEST, _LOUDEST))

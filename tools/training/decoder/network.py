@@ -18,11 +18,9 @@ from torch.nn import functional
 
 from tools.training.decoder import features
 
-CEPSTRUM_SIZE = 35
-"""Numbers of a mel-generalised cepstrum (gamma 0), as the HTS voice Mei has them."""
+CEPSTRUM_SIZE = 35  # numbers of a mel-generalised cepstrum (gamma 0), as the HTS voice Mei has them
 WARPING = 0.55
-TARGET_RATE = 48_000
-"""Samples per second for which WARPING is."""
+TARGET_RATE = 48_000  # samples per second for which WARPING is
 OUTPUT_RATE = 24_000
 OUTPUT_HOP = 240
 FFT_SIZE = 1024
@@ -49,8 +47,6 @@ class Size:
 
 
 class GatedBlock(nn.Module):
-    """Residual block: dilated convolution, tanh gated by a sigmoid, pointwise convolution."""
-
     def __init__(self, channels: int, dilation: int) -> None:
         super().__init__()
         self.wide = nn.Conv1d(channels, 2 * channels, 3, padding=dilation, dilation=dilation)
@@ -63,19 +59,14 @@ class GatedBlock(nn.Module):
         return x + self.narrow(torch.tanh(signal) * torch.sigmoid(gate))
 
 
-def _blocks(channels: int, count: int, dilations: tuple[int, ...] = (1, 2, 4)) -> nn.Sequential:
+def gated_blocks(
+    channels: int, count: int, dilations: tuple[int, ...] = (1, 2, 4)
+) -> nn.Sequential:
     reaches = (dilations[index % len(dilations)] for index in range(count))
     return nn.Sequential(*(GatedBlock(channels, reach) for reach in reaches))
 
 
 class Network(nn.Module):
-    """Mel spectrum, melody and voicing to the target's cepstrum and voicing.
-
-    Attributes:
-        melody_mean: of log f0, which the decoder takes relative to it.
-        melody_spread: by which log f0 is divided.
-    """
-
     cepstrum_mean: Tensor
     cepstrum_spread: Tensor
     mel_mean: Tensor
@@ -85,10 +76,10 @@ class Network(nn.Module):
         size = size or Size()
         self.size = size
         self.entry = nn.Conv1d(features.BANDS, size.channels, 5, padding=2)
-        self.encoder = _blocks(size.channels, size.encoder_blocks, size.encoder_dilations)
+        self.encoder = gated_blocks(size.channels, size.encoder_blocks, size.encoder_dilations)
         self.content = nn.Conv1d(size.channels, size.content, 1)
         self.join = nn.Conv1d(size.content + 2, size.channels, 3, padding=1)
-        self.decoder = _blocks(size.channels, size.decoder_blocks)
+        self.decoder = gated_blocks(size.channels, size.decoder_blocks)
         self.exit = nn.Conv1d(size.channels, CEPSTRUM_SIZE + 1, 1)
         self.register_buffer("cepstrum_mean", torch.zeros(CEPSTRUM_SIZE))
         self.register_buffer("cepstrum_spread", torch.ones(CEPSTRUM_SIZE))
@@ -104,7 +95,6 @@ class Network(nn.Module):
         return self.hidden(content, f0, voicing)[1:]
 
     def hidden(self, content: Tensor, f0: Tensor, voicing: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the output of the last block [batch, frames, channels], and what `speak` does."""
         x = torch.cat([content, self.melody(f0)[:, None], voicing[:, None]], 1)
         x = self.decoder(self.join(x))
         return x.transpose(1, 2), *self.parameters_of(self.exit(x))
@@ -158,12 +148,6 @@ def warped_axis(hertz: np.ndarray) -> np.ndarray:
 
 
 class HarmonicVoice(nn.Module):
-    """Speaks cepstra: excitation, filter in the frequency domain, overlap-add.
-
-    The Fourier transforms are matrix products on the even and odd halves of a frame, which
-    needs a quarter of the work of the full matrices and only standard operators.
-    """
-
     log_gain: Tensor
     phase: Tensor
     cosine: Tensor
@@ -202,16 +186,7 @@ class HarmonicVoice(nn.Module):
     def pulses_between(
         self, before: Tensor, after: Tensor, phase: Tensor | float = 0.0
     ) -> tuple[Tensor, Tensor]:
-        """Pulses of hops, from f0 at the beginning and at the end of each [batch, hops].
-
-        Args:
-            before: f0 at the beginnings.
-            after: f0 at the ends.
-
-        Returns:
-            The pulses [batch, hops * hop], and the cycles before each hop [batch, hops] in double
-            precision.
-        """
+        """Pulses between f0 at both ends of each hop, and the cycles before each."""
         before, after = before[:, :, None].double(), after[:, :, None].double()
         step = torch.arange(1, OUTPUT_HOP + 1, dtype=torch.float64, device=before.device)
         ramp = step * (step - 1) / (2 * OUTPUT_HOP)
@@ -245,7 +220,7 @@ class HarmonicVoice(nn.Module):
             real * filter_real - imaginary * filter_imaginary,
             real * filter_imaginary + imaginary * filter_real,
         )
-        return _overlap_add(spoken)
+        return overlap_add(spoken, OUTPUT_HOP, OUTPUT_HOP)
 
     def _forward_transform(self, frame: Tensor) -> tuple[Tensor, Tensor]:
         ahead = frame[..., OUTPUT_HOP:]
@@ -255,7 +230,6 @@ class HarmonicVoice(nn.Module):
         return even @ self.cosine[:OUTPUT_HOP], -(odd @ self.sine[:OUTPUT_HOP])
 
     def _inverse_transform(self, real: Tensor, imaginary: Tensor) -> Tensor:
-        """Samples -hop .. FFT_SIZE - hop around each frame's centre."""
         even = (real * self.weight) @ self.cosine
         odd = (imaginary * self.weight) @ self.sine
         ahead, behind = even - odd, torch.flip(even + odd, [-1])
@@ -263,12 +237,19 @@ class HarmonicVoice(nn.Module):
         return torch.cat([before, ahead[..., :-1], behind[..., : BINS - 1 - OUTPUT_HOP]], -1)
 
 
-def _overlap_add(frames: Tensor) -> Tensor:
-    batch, count, length = frames.shape
-    hops = -(-length // OUTPUT_HOP)
-    padded = functional.pad(frames, (0, hops * OUTPUT_HOP - length))
-    parts = padded.reshape(batch, count, hops, OUTPUT_HOP)
-    total = torch.zeros_like(functional.pad(parts[:, :, 0], (0, 0, 0, hops)))
-    for j in range(hops):
-        total = total + functional.pad(parts[:, :, j], (0, 0, j, hops - j))
-    return total.reshape(batch, -1)[:, OUTPUT_HOP : OUTPUT_HOP + count * OUTPUT_HOP]
+def overlap_add(frames: Tensor, hop: int, skipped: int) -> Tensor:
+    """Add up frames [..., count, length] a hop apart, without what is before `skipped`."""
+    hops = -(-frames.shape[-1] // hop)
+    return add_hops(frames, hop).flatten(-2)[..., skipped : skipped - hops * hop]
+
+
+def add_hops(frames: Tensor, hop: int) -> Tensor:
+    """Add up frames [..., count, length] a hop apart: [..., count + ceil(length / hop), hop]."""
+    length = frames.shape[-1]
+    hops = -(-length // hop)
+    padded = functional.pad(frames, (0, hops * hop - length))
+    parts = padded.reshape(*frames.shape[:-1], hops, hop)
+    total = functional.pad(parts[..., 0, :], (0, 0, 0, hops))
+    for j in range(1, hops):
+        total = total + functional.pad(parts[..., j, :], (0, 0, j, hops - j))
+    return total

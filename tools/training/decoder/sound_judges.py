@@ -16,8 +16,7 @@ _ENERGY = 0.7
 """How much of what two draws of the noise differ by is taken away: the spectral energy distance (A.
 Gritsenko et al., "A spectral energy distance for parallel speech synthesis", NeurIPS 2020)."""
 
-Judged = tuple[Tensor, list[Tensor]]
-"""A mark for each place, and what the layers gave on the way."""
+Judged = tuple[Tensor, list[Tensor]]  # a mark for each place, and what the layers gave on the way
 
 
 class SpectrumJudge(nn.Module):
@@ -30,7 +29,7 @@ class SpectrumJudge(nn.Module):
         shapes = [(3, (3, 9), (1, 2), 1), (_CHANNELS, (3, 9), (1, 2), 1)]
         shapes += [(_CHANNELS, (3, 9), (1, 2), 2), (_CHANNELS, (3, 3), (1, 1), 4)]
         self.layers = nn.ModuleList(
-            _normed(
+            normed(
                 nn.Conv2d(
                     channels, _CHANNELS, kernel, stride,
                     padding=(dilation, kernel[1] // 2), dilation=(dilation, 1),
@@ -38,7 +37,7 @@ class SpectrumJudge(nn.Module):
             )
             for channels, kernel, stride, dilation in shapes
         )  # fmt: skip
-        self.exit = _normed(nn.Conv2d(_CHANNELS, 1, 3, padding=1))
+        self.exit = normed(nn.Conv2d(_CHANNELS, 1, 3, padding=1))
 
     def forward(self, samples: Tensor) -> Judged:
         found = torch.stft(
@@ -48,7 +47,7 @@ class SpectrumJudge(nn.Module):
         size = torch.sqrt(found.real**2 + found.imag**2 + 1e-8)
         compressed = size**0.3 / size
         parts = [torch.log(size) * 0.3, found.real * compressed, found.imag * compressed]
-        return _through(self.layers, self.exit, torch.stack(parts, 1))
+        return through(self.layers, self.exit, torch.stack(parts, 1))
 
 
 class PeriodJudge(nn.Module):
@@ -57,21 +56,21 @@ class PeriodJudge(nn.Module):
         self.period = period
         channels = (*_PERIOD_CHANNELS, _PERIOD_CHANNELS[-1])
         self.layers = nn.ModuleList(
-            _normed(nn.Conv2d(before, after, (5, 1), (3 if place < 4 else 1, 1), padding=(2, 0)))
+            normed(nn.Conv2d(before, after, (5, 1), (3 if place < 4 else 1, 1), padding=(2, 0)))
             for place, (before, after) in enumerate(pairwise(channels))
         )
-        self.exit = _normed(nn.Conv2d(channels[-1], 1, (3, 1), padding=(1, 0)))
+        self.exit = normed(nn.Conv2d(channels[-1], 1, (3, 1), padding=(1, 0)))
 
     def forward(self, samples: Tensor) -> Judged:
         whole = samples[:, : samples.shape[1] // self.period * self.period] * 4
-        return _through(self.layers, self.exit, whole.reshape(len(samples), 1, -1, self.period))
+        return through(self.layers, self.exit, whole.reshape(len(samples), 1, -1, self.period))
 
 
-def _normed(layer: nn.Module) -> nn.Module:
+def normed(layer: nn.Module) -> nn.Module:
     return nn.utils.parametrizations.weight_norm(layer)
 
 
-def _through(layers: nn.ModuleList, last: nn.Module, x: Tensor) -> Judged:
+def through(layers: nn.ModuleList, last: nn.Module, x: Tensor) -> Judged:
     seen = []
     for layer in layers:
         x = functional.leaky_relu(layer(x), 0.1)
@@ -80,14 +79,11 @@ def _through(layers: nn.ModuleList, last: nn.Module, x: Tensor) -> Judged:
 
 
 class SoundJudges(nn.Module):
-    """Eight judges, as of Encodec and of HiFi-GAN."""
-
     def __init__(self) -> None:
         super().__init__()
         self.judges = nn.ModuleList([*map(SpectrumJudge, _SIZES), *map(PeriodJudge, _PERIODS)])
 
     def own_loss(self, recorded: Tensor, spoken: Tensor) -> Tensor:
-        """Return the judges' loss, by least squares: how badly they tell one from the other."""
         losses = [
             ((1 - judge(recorded)[0]) ** 2).mean() + (judge(spoken)[0] ** 2).mean()
             for judge in self.judges
@@ -111,20 +107,20 @@ def spectral_distance(wanted: Tensor, spoken: Tensor, again: Tensor) -> Tensor:
     """Distance of spectra at several sizes; `again` is spoken with other noise."""
     losses = []
     for size in _WINDOWS:
-        a, b, c = (_magnitudes(one, size) for one in (wanted, spoken, again))
+        a, b, c = (magnitudes_of(one, size) for one in (wanted, spoken, again))
         log_a, log_b, log_c = (torch.log(one + _FLOOR) for one in (a, b, c))
         near = ((log_a - log_b).abs().mean() + (log_a - log_c).abs().mean()) / 2
         apart = _ENERGY / 2 * (log_b - log_c).abs().mean()
-        converged = _norms(a - b).sum() / _norms(a).sum()
+        converged = norms_of(a - b).sum() / norms_of(a).sum()
         losses.append(near - apart + converged)
     return torch.stack(losses).mean()
 
 
-def _magnitudes(samples: Tensor, size: int) -> Tensor:
+def magnitudes_of(samples: Tensor, size: int) -> Tensor:
     window = torch.hann_window(size, device=samples.device)
     found = torch.stft(samples, size, size // 4, window=window, return_complex=True)
     return torch.sqrt(found.real**2 + found.imag**2 + 1e-7)
 
 
-def _norms(magnitudes: Tensor) -> Tensor:
+def norms_of(magnitudes: Tensor) -> Tensor:
     return torch.sqrt((magnitudes**2).sum((1, 2)) + 1e-6)

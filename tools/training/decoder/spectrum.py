@@ -26,21 +26,10 @@ _MOST = float(np.log(4))  # 12 dB
 _STIFFNESS = 0.3
 
 
-def _auditory_axis(lowest: float, highest: float, points: int) -> NDArray[np.float64]:
-    """Hertz of points that lie evenly on Slaney's mel scale: linear to 1 kHz, then logarithmic."""
-    step = np.log(6.4) / 27
-    low, high = (
-        hertz * 3 / 200 if hertz < 1_000 else 15 + np.log(hertz / 1_000) / step
-        for hertz in (lowest, highest)
-    )
-    even = np.linspace(low, high, points)
-    result: NDArray[np.float64] = np.where(
-        even < 15, even * 200 / 3, 1_000 * np.exp((even - 15) * step)
-    )
-    return result
-
-
-_EDGES = _auditory_axis(50, 11_900, _BANDS + 1)
+# Edges of bands that are evenly wide on Slaney's mel scale: linear to 1 kHz, then logarithmic.
+_STEP = np.log(6.4) / 27
+_MELS = np.linspace(50 * 3 / 200, 15 + np.log(11.9) / _STEP, _BANDS + 1)
+_EDGES = np.where(_MELS < 15, _MELS * 200 / 3, 1_000 * np.exp((_MELS - 15) * _STEP))
 
 
 def lacking(
@@ -48,30 +37,25 @@ def lacking(
 ) -> NDArray[np.float64]:
     """Compute the mean lack of conversions: log amplitude in 48 mel bands to 12 kHz.
 
-    It is at most 12 dB, and nothing where the recordings have nothing.
-
-    Args:
-        recordings: of the voice itself, float32 at 24 kHz.
-        rate: that the recordings were made at, in Hz.
+    It is at most 12 dB, and nothing where the recordings have nothing, which were made at `rate`
+    in Hz. All are float32 at 24 kHz.
     """
     pairs = zip(recordings, conversions, strict=True)
-    wanted, found = np.mean([_band_powers(*pair) for pair in pairs], 0)
+    wanted, found = np.mean([band_powers(*pair) for pair in pairs], 0)
     difference: NDArray[np.float64] = np.log((wanted + _FLOOR) / (found + _FLOOR)) / 2
     difference -= difference[: _BANDS // 2].mean()
     difference[_EDGES[1:] > _RECORDED * rate / 2] = 0
     return difference.clip(-_MOST, _MOST)
 
 
-def _band_powers(recording: Floats, conversion: Floats) -> tuple[NDArray[np.float64], ...]:
-    """Mean power of both in each band, where the recording is loud."""
-    both = [_bands(recording), _bands(conversion)]
+def band_powers(recording: Floats, conversion: Floats) -> tuple[NDArray[np.float64], ...]:
+    both = [powers_in_bands(recording), powers_in_bands(conversion)]
     loudness = (both[0] / np.diff(_EDGES)[:, None]).sum(0)
     is_loud = loudness > _LOUD * np.percentile(loudness, 95)
     return tuple(bands[:, is_loud].mean(1) for bands in both)
 
 
-def _bands(wave: Floats) -> NDArray[np.float64]:
-    """Power of each frame [bands, frames], the level of the whole aside."""
+def powers_in_bands(wave: Floats) -> NDArray[np.float64]:
     level = np.sqrt(float((wave.astype(np.float64) ** 2).mean()) + _FLOOR)
     hertz, _, spectra = scipy.signal.stft(wave / level, OUTPUT_RATE, nperseg=_FFT)
     below = np.cumsum(np.abs(spectra) ** 2, 0)
@@ -79,11 +63,6 @@ def _bands(wave: Floats) -> NDArray[np.float64]:
 
 
 def give_back(network: Network, lacks: NDArray[np.float64]) -> None:
-    """Add to what a network speaks, in place, what its conversions lack; loudness stays.
-
-    Args:
-        lacks: see `lacking`.
-    """
     order = np.arange(len(network.cepstrum_mean))[1:, None]
     axis = np.cos(order * warped_axis((_EDGES[1:] + _EDGES[:-1]) / 2))
     stiff = axis @ axis.T + _STIFFNESS * np.eye(len(axis))
@@ -95,16 +74,13 @@ SHARE = 0.8
 
 
 def widen(
-    network: Network,
-    found: NDArray[np.float32],
-    target: NDArray[np.float32],
-    share: float = SHARE,
+    network: Network, found: NDArray[np.float32], target: NDArray[np.float32], share: float = SHARE
 ) -> None:
-    """Scales the network's output, in place, by a share of what its variance lacks.
+    """Scale the network's output, in place, by a share of what its variance lacks.
 
     Args:
         found: cepstra that it speaks, float32 [frames, 35].
-        target: those that it should have spoken, float32 [frames, 35].
+        target: those that it should have spoken.
         share: 0 leaves the network as it is, 1 makes the variances equal.
     """
     factor = torch.from_numpy(1 + share * (target.std(0) / found.std(0) - 1))
@@ -117,10 +93,10 @@ def widen(
 NEPERS_TO_DECIBELS = 20 / math.log(10)
 
 
-def envelope_axis(points: int = 72) -> NDArray[np.float64]:
-    """Cosine matrix [35, points] from a cepstrum to log amplitude on a mel-like axis to 12 kHz."""
+def envelope_axis() -> NDArray[np.float64]:
+    """Cosine matrix [35, 72] from a cepstrum to log amplitude on a mel-like axis to 12 kHz."""
     top = 2595 * np.log10(1 + OUTPUT_RATE / 2 / 700)
-    hertz = 700 * (10 ** (np.linspace(0, top, points) / 2595) - 1)
+    hertz = 700 * (10 ** (np.linspace(0, top, 72) / 2595) - 1)
     result: NDArray[np.float64] = np.cos(np.arange(CEPSTRUM_SIZE)[:, None] * warped_axis(hertz))
     return result
 

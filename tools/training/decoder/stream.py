@@ -20,13 +20,14 @@ from torch.nn import functional
 from shared.speech.graphs.onnx_files import with_weights_of
 from tools.training.decoder import features
 from tools.training.decoder.export import ExportError
-from tools.training.decoder.fast_transforms import FoldedEar, FoldedVoice, add_hops, join_samples
+from tools.training.decoder.fast_transforms import FoldedEar, FoldedVoice, join_samples
 from tools.training.decoder.network import (
     MEAN_PRIOR_FRAMES,
     OUTPUT_HOP,
     VOICING_SHARPNESS,
     GatedBlock,
     Network,
+    add_hops,
     log_level,
     loud_weight,
     loudness,
@@ -66,7 +67,7 @@ class StreamGraph(FoldedEar):
             "join": (1, self.network.size.content + 2, 1),
         }
         for name, block in self._blocks():
-            shapes[name] = (1, channels, _dilation(block))
+            shapes[name] = (1, channels, dilation_of(block))
         return {name: torch.zeros(shape) for name, shape in shapes.items()}
 
     def forward(
@@ -100,33 +101,26 @@ class StreamGraph(FoldedEar):
         x = functional.pad(self._after(mel.transpose(1, 2) * 0.4, "entry", kept), (0, 2))
         x = functional.conv1d(x, network.entry.weight, network.entry.bias)
         for name, block in self._blocks("encoder"):
-            reach = _dilation(block)
-            x = _gated(block, functional.pad(self._after(x, name, kept), (0, reach)))
+            reach = dilation_of(block)
+            x = gated(block, functional.pad(self._after(x, name, kept), (0, reach)))
         return network.content(x)
 
     def _speak(
         self, content: Tensor, f0: Tensor, voicing: Tensor, kept: dict[str, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """As `Network.speak`, of the spoken frames alone."""
         network = self.network
         melody = network.melody(f0)
         x = torch.cat([content, melody[:, None], voicing[:, None]], 1)
-        needed = self.spoken + 1 + sum(_dilation(block) for _, block in self._blocks("decoder"))
+        needed = self.spoken + 1 + sum(dilation_of(block) for _, block in self._blocks("decoder"))
         x = self._after(x[..., :needed], "join", kept)
         x = functional.conv1d(x, network.join.weight, network.join.bias)
         for name, block in self._blocks("decoder"):
-            x = _gated(block, self._after(x, name, kept))
+            x = gated(block, self._after(x, name, kept))
         return network.parameters_of(network.exit(x))
 
     def _sound(
-        self,
-        cepstrum: Tensor,
-        voiced: Tensor,
-        f0: Tensor,
-        noise: Tensor,
-        kept: dict[str, Tensor],
+        self, cepstrum: Tensor, voiced: Tensor, f0: Tensor, noise: Tensor, kept: dict[str, Tensor]
     ) -> Tensor:
-        """As `FoldedVoice`, from a hop before the first frame on."""
         hops = self.spoken + 3
         pulses, cycles = self.voice.pulses_between(f0[:, :hops], f0[:, 1 : hops + 1], kept["phase"])
         kept["phase"] = torch.frac(cycles[:, self.spoken : self.spoken + 1]).float()
@@ -154,13 +148,12 @@ class StreamGraph(FoldedEar):
                     yield f"{name}_{index}", block
 
 
-def _dilation(block: GatedBlock) -> int:
+def dilation_of(block: GatedBlock) -> int:
     return int(block.wide.dilation[0])
 
 
-def _gated(block: GatedBlock, joined: Tensor) -> Tensor:
-    """A block on frames that have all that it needs on either side: as many fewer."""
-    reach = _dilation(block)
+def gated(block: GatedBlock, joined: Tensor) -> Tensor:
+    reach = dilation_of(block)
     signal, gate = functional.conv1d(
         joined, block.wide.weight, block.wide.bias, dilation=reach
     ).chunk(2, 1)
@@ -201,14 +194,14 @@ def leave_out_weights(file: Path, *others: Path) -> None:
     """Leaves out what other files hold, too, and calls it by its name there."""
     model = onnx.load(file)
     theirs = {
-        _content(weight): weight.name
+        content_of(weight): weight.name
         for other in others
         for weight in onnx.load(other).graph.initializer
     }
     shared = {
-        weight.name: theirs[_content(weight)]
+        weight.name: theirs[content_of(weight)]
         for weight in model.graph.initializer
-        if len(weight.raw_data) >= _FEWEST_SHARED_BYTES and _content(weight) in theirs
+        if len(weight.raw_data) >= _FEWEST_SHARED_BYTES and content_of(weight) in theirs
     }
     kept = [weight for weight in model.graph.initializer if weight.name not in shared]
     del model.graph.initializer[:]
@@ -222,7 +215,7 @@ def leave_out_weights(file: Path, *others: Path) -> None:
     onnx.save(model, file)
 
 
-def _content(weight: onnx.TensorProto) -> tuple[int, tuple[int, ...], bytes]:
+def content_of(weight: onnx.TensorProto) -> tuple[int, tuple[int, ...], bytes]:
     return weight.data_type, tuple(weight.dims), weight.raw_data
 
 
@@ -233,11 +226,7 @@ def _own(name: str, shared: dict[str, str], taken: set[str]) -> str:
 
 
 def check_stream(graph: StreamGraph, name: str, content: bytes) -> None:
-    """Compares a graph that has all its weights with what was exported.
-
-    Raises:
-        ExportError: it speaks something else.
-    """
+    """Compare a graph that has all its weights with the network; ExportError if it differs."""
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     expected_state = list(graph.state().values())
     state = [tensor.numpy() for tensor in expected_state]

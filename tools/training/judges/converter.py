@@ -14,6 +14,7 @@ from shared.speech.engines.registry import ENGINES, build_engine
 from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.results.watermark import SHORTEST_KEY, Watermark, WatermarkKey
+from tools.training.decoder.disturbance import hall
 from tools.training.decoder.features import RATE, Floats
 
 _SLICE = 960  # samples of 60 ms, as the page sends them
@@ -32,11 +33,6 @@ class BundleConverter:
         return self.engine.convert(np.ascontiguousarray(wave, np.float32), rate, options)
 
     def heard(self, wave: Floats) -> Floats:
-        """As it is heard while it is spoken, otherwise as a call gives it.
-
-        Raises:
-            BundleError: the character converts only whole recordings.
-        """
         stream = self.engine.open_stream(RATE, ConversionOptions(seed=0))
         if stream is None:
             raise BundleError("the character cannot be heard while somebody speaks.")
@@ -51,7 +47,6 @@ class BundleConverter:
         return self._at_16_khz(watermark.mark(self.raw(wave), 0), len(wave))
 
     def __call__(self, wave: Floats) -> Floats:
-        """Converted, at 16 kHz and as long as the input, for the measures."""
         return self._at_16_khz(self.raw(wave), len(wave))
 
     def _at_16_khz(self, voice: Floats, length: int) -> Floats:
@@ -83,10 +78,4 @@ def telephone(wave: Floats) -> Floats:
 
 def room(wave: Floats) -> Floats:
     """A room of 0.4 s, direct sound 3 dB above the rest."""
-    random = np.random.default_rng(SEED)
-    length = int(0.4 * RATE)
-    tail = random.standard_normal(length) * np.exp(-6.9 * np.arange(length) / length)
-    tail[: RATE // 200] = 0
-    tail *= 10 ** (-3 / 20) / np.sqrt((tail**2).sum())
-    tail[0] = 1
-    return scipy.signal.fftconvolve(wave, tail)[: len(wave)].astype(np.float32)
+    return hall(wave, np.random.default_rng(SEED), 0.4, -3)

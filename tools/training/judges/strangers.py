@@ -1,24 +1,15 @@
 """Recordings of unseen speakers, by which characters are judged.
 
-- Japanese sentences that voices of Kokoro speak: `python -m tools.training.sources.kokoro
-.training/kokoro --only
-  judges` writes them, with their texts.
-- English by ten readers of LibriSpeech, in `tools/training/people/strangers`. What they say is not
-known
-  here: how they are understood as they spoke is what conversions are compared with.
+- Japanese sentences that voices of Kokoro speak, with their texts: `python -m
+  tools.training.sources.kokoro .training/kokoro --only judges` writes them.
+- English by ten readers of LibriSpeech, in `tools/training/people/strangers`, without texts: how
+  they are understood as they spoke is what conversions are compared with.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tools.training.decoder.features import read_speech
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tools.training.decoder.features import Floats
+from tools.training.decoder.features import Floats, read_speech
 
 TRANSCRIPTS = "transcripts.tsv"
 READERS = "English readers"
@@ -32,13 +23,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class StrangerRecording:
-    """Something that was said.
-
-    Attributes:
-        language: such as `ja`; empty if it is not known.
-        wave: float32 [N] at 16 kHz.
-        text: what is said; None if nobody wrote it down.
-    """
+    """Something that was said, at 16 kHz; language or text are empty or None if not known."""
 
     group: str
     name: str
@@ -61,11 +46,7 @@ def japanese(folder: Path) -> list[StrangerRecording]:
 
 
 def english(folder: Path) -> list[StrangerRecording]:
-    """Read recordings of people, and what they say where lists like LibriSpeech's tell it.
-
-    Args:
-        folder: with Opus or FLAC files, also in folders, and `*.trans.txt` beside them.
-    """
+    """Read Opus and FLAC files of people, and what they say as LibriSpeech's lists tell it."""
     texts = dict(
         line.split(" ", 1)
         for listed in folder.rglob("*.trans.txt")
@@ -79,7 +60,6 @@ def english(folder: Path) -> list[StrangerRecording]:
 
 
 def spread(recordings: list[StrangerRecording], most: int) -> list[StrangerRecording]:
-    """Choose so many of each group at most, spread over all of it."""
     groups: dict[str, list[StrangerRecording]] = {}
     for recording in recordings:
         groups.setdefault(recording.group, []).append(recording)

@@ -5,10 +5,9 @@ do. Both the sentence and what is understood of it are written out in words befo
 compared: a recogniser writes `$3.50` or `three dollars and fifty cents` as it likes.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import soxr
@@ -16,32 +15,23 @@ import soxr
 from shared.speech.engines import kokoro
 from shared.speech.engines.interface import MarkedPiece, TextEngineWrapper
 from shared.speech.engines.registry import ENGINES, build_engine
-from shared.speech.engines.text_interface import SpeechOptions
+from shared.speech.engines.text_interface import PhraseEngine, SpeechOptions
 from shared.speech.engines.two_step_speech import TwoStepSpeech
 from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
+from shared.speech.signal.sound import Samples
 from shared.speech.text import english_form
 from shared.speech.text.languages import LANGUAGES
 from tools.training.decoder.features import RATE
 from tools.training.judges.judgement import ErrorRate, Key, Row, compare
+from tools.training.judges.panel import Panel
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from shared.speech.engines.text_interface import PhraseEngine
-    from shared.speech.signal.sound import Samples
-    from tools.training.judges.panel import Panel
-
-MIXTURE: Final = "the mixture"
-"""The name of Kokoro's mixture, which speaks for Hina as it is."""
-
+MIXTURE: Final = "the mixture"  # the name of Kokoro's mixture, which speaks for Hina as it is
 _TEXTS: Final = Path(__file__).parents[1] / "sources" / "texts"
 _DIGITS: Final = frozenset("0123456789")
 
 
 class _Spoken(TextEngineWrapper):
-    """Speaks what Kokoro has spoken, for the conversion."""
-
     def __init__(self, engine: PhraseEngine) -> None:
         super().__init__(lambda: engine)
         self.pieces: Sequence[Samples] = ()
@@ -65,7 +55,13 @@ def judge_typed(
     settings = SessionSettings(threads=1)
     speaker = kokoro.built_in(settings)
     spoken = _Spoken(speaker)
-    cast = {MIXTURE: spoken.speak, **_converters(bundles, spoken, settings)}
+    cast: dict[str, Callable[[str, SpeechOptions], Iterator[Samples]]] = {MIXTURE: spoken.speak}
+    for bundle in bundles:
+        character = load_character(bundle, ENGINES)
+        manifest = character.manifest
+        if manifest.text is None or manifest.text.engine != "kokoro":
+            engine = build_engine(character, settings)
+            cast[manifest.id] = TwoStepSpeech(spoken, kokoro.MEDIAN_HZ, engine, manifest).speak
     rows: dict[Key, Row] = {}
     lines = [(language, line) for language, some in sentences.items() for line in some]
     for number, (language, sentence) in enumerate(lines, start=1):
@@ -79,22 +75,9 @@ def judge_typed(
                 understood = panel.recogniser.understand(wave, language)
                 row.words += words_wrong(sentence, understood, language)
             for judge in panel.naturalness:
-                row.add(judge.judge(wave))
+                row.add(**judge.judge(wave))
         report(number, len(lines))
     return dict(sorted(rows.items()))
-
-
-def _converters(
-    bundles: Sequence[Path], spoken: _Spoken, settings: SessionSettings
-) -> dict[str, Callable[[str, SpeechOptions], Iterator[Samples]]]:
-    found: dict[str, Callable[[str, SpeechOptions], Iterator[Samples]]] = {}
-    for bundle in bundles:
-        character = load_character(bundle, ENGINES)
-        manifest = character.manifest
-        if manifest.text is None or manifest.text.engine != "kokoro":
-            engine = build_engine(character, settings)
-            found[manifest.id] = TwoStepSpeech(spoken, kokoro.MEDIAN_HZ, engine, manifest).speak
-    return found
 
 
 def words_wrong(sentence: str, understood: str, language: str) -> ErrorRate:

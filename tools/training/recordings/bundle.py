@@ -2,10 +2,9 @@
 
 import datetime as dt
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from shared.characters.manifest import ENCODERS, MAX_BUNDLE_BYTES, SCHEMA_VERSION, read_manifest
 from shared.runtime.process import write_whole
@@ -14,7 +13,7 @@ from shared.speech.graphs.bundle_folders import seal_manifest
 from shared.speech.signal.samples import resample
 from tools.bundles.consent import Consent
 from tools.bundles.writer import LIMITS, entry, owner_fields, preview, write_files
-from tools.training.decoder.export import Melody, with_weights
+from tools.training.decoder.export import with_weights
 from tools.training.decoder.network import OUTPUT_RATE, Network
 from tools.training.decoder.spectrum import give_back, lacking
 from tools.training.judges.converter import BundleConverter
@@ -31,10 +30,7 @@ _COLOURS = (
 
 
 def colour_of(character: str) -> str:
-    """Choose a character's colour by its id: #rrggbb.
-
-    Where many have no portrait, colour and initial tell them apart.
-    """
+    """Choose a character's colour by its id, to tell apart those without a portrait: #rrggbb."""
     return _COLOURS[hashlib.sha256(character.encode()).digest()[0] % len(_COLOURS)]
 
 
@@ -54,14 +50,7 @@ def write_bundle(
     *,
     portrait: bytes | None = None,
 ) -> Path:
-    """Write graphs and manifest.
-
-    Args:
-        portrait: an SVG, or None.
-
-    Raises:
-        VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
-    """
+    """Write graphs, manifest and portrait (SVG); VoiceFileError if the id is taken or none."""
     named = read_manifest(base).graphs
     shared = {role: graph for role, graph in named.items() if role in SHARED}
     graphs = {
@@ -73,13 +62,29 @@ def write_bundle(
     entries = {role: graph.model_dump() for role, graph in shared.items()}
     entries |= {role: entry(role, content) for role, content in graphs.items()}
     shown = preview(portrait, colour_of(names.character))
-    manifest = _manifest(names, consent, trained.melody, entries) | {"preview": shown}
+    manifest = {
+        "schema_version": SCHEMA_VERSION,
+        "id": names.character,
+        "name": {"ja": names.japanese, "en": names.english},
+        "engine": "harmonic",
+        "sample_rate": OUTPUT_RATE,
+        "graphs": entries,
+        "pitch": trained.melody.as_manifest(),
+        "limits": LIMITS,
+        **owner_fields(consent),
+        "origin": {
+            "source": consent.source,
+            "author": consent.author or consent.owner[:200],
+            "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
+            "tool": TOOL,
+        },
+        "preview": shown,
+    }
     write_files(target, manifest, graphs, portrait)
     return target
 
 
 def put_into(bundle: Path, network: Network) -> None:
-    """Give the graphs of a bundle other weights, and name them in its manifest."""
     for role, graph in read_manifest(bundle).graphs.items():
         if role not in SHARED:
             file = bundle / graph.file
@@ -88,7 +93,6 @@ def put_into(bundle: Path, network: Network) -> None:
 
 
 def keep_shared(bundle: Path, characters: Path) -> None:
-    """Put the graphs that a bundle shares with others beside the bundles of another folder."""
     folder = characters / ENCODERS
     for role, graph in read_manifest(bundle).graphs.items():
         file = folder / f"{graph.sha256}.onnx"
@@ -99,33 +103,10 @@ def keep_shared(bundle: Path, characters: Path) -> None:
                 write_whole(file.with_suffix(suffix), there.read_bytes())
 
 
-def _manifest(
-    names: Names, consent: Consent, melody: Melody, graphs: Mapping[str, Any]
-) -> dict[str, Any]:
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "id": names.character,
-        "name": {"ja": names.japanese, "en": names.english},
-        "engine": "harmonic",
-        "sample_rate": OUTPUT_RATE,
-        "graphs": dict(graphs),
-        "pitch": melody.as_manifest(),
-        "limits": LIMITS,
-        **owner_fields(consent),
-        "origin": {
-            "source": consent.source,
-            "author": consent.author or consent.owner[:200],
-            "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
-            "tool": TOOL,
-        },
-    }
-
-
 _MEASURED_WITH, _TIMES = 25, 2
 
 
 def give_spectrum(bundle: Path, network: Network, spoken: Sequence[Utterance]) -> None:
-    """Measure what conversions with a bundle lack in the long term, and give it back."""
     some = spoken[:: max(1, len(spoken) // _MEASURED_WITH)]
     waves = [resample(one.samples, one.rate, OUTPUT_RATE) for one in some]
     for _ in range(_TIMES):

@@ -14,9 +14,10 @@ from tools.bundles.portraits import read_portrait
 from tools.bundles.trial import measure as measure_speed
 from tools.training.content.shared_encoder import SharedEncoder
 from tools.training.judges.command import judge_clips
-from tools.training.judges.judgement import write_tables
+from tools.training.judges.judgement import write_between
 from tools.training.judges.measures import Embedding
 from tools.training.judges.panel import JudgeMissingError, Whisper, gather
+from tools.training.recordings import report
 from tools.training.recordings.bundle import (
     Names,
     colour_of,
@@ -26,23 +27,13 @@ from tools.training.recordings.bundle import (
 )
 from tools.training.recordings.comparison import Judge, judge
 from tools.training.recordings.consent_check import WITHOUT, check_spoken_consent
-from tools.training.recordings.learner import Material, Training, TrainingEffort
+from tools.training.recordings.learner import Training, TrainingEffort
 from tools.training.recordings.questions import (
     ConsentRequest,
     TrainingFolders,
     clear,
     prepare,
     training_parser,
-)
-from tools.training.recordings.report import (
-    selection_lines,
-    summary,
-    tables,
-    write_card,
-    write_dropped,
-    write_owners_card,
-    write_page,
-    write_samples,
 )
 from tools.training.recordings.selection import (
     OtherPeople,
@@ -65,7 +56,7 @@ def main(arguments: Sequence[str], places: TrainingFolders, ask: Ask, encoder: E
     if options.clear is not None:
         return clear(options.clear, places.work)
     try:
-        _make(options, places, ask, encoder)
+        make_character(options, places, ask, encoder)
     except RecordingsError as error:
         # What comes after it is for the program that makes visitors' own characters.
         sys.stderr.write(f"{' '.join([str(error), f'[{error.code.value}]', *error.files])}\n")
@@ -79,35 +70,35 @@ def main(arguments: Sequence[str], places: TrainingFolders, ask: Ask, encoder: E
     return 0
 
 
-def _make(
+def make_character(
     options: argparse.Namespace, places: TrainingFolders, ask: Ask, encoder: Embedding
 ) -> None:
     work, consent, spoken = prepare(options, places, ask)
     target: Path = options.into / options.character
-    request = ConsentRequest(places.work, options.character, dt.date.today)
     # Before the training, so that a wrong picture does not cost it.
     portrait = options.portrait and read_portrait(options.portrait, colour_of(options.character))
     progress = TrainingProgress(stages=7)
     steps = SelectionSteps(progress.begin, progress.report, work.keep_part)
     selection = work.kept("selection", lambda: select(options.recordings, encoder, steps))
     work.forget_parts()
-    _tell(selection, work, progress)
-    recogniser = _recogniser(places.models, progress)
+    for line in report.selection_lines(selection):
+        progress.say(line)
+    report.write_dropped(work.path / "dropped.txt", selection.dropped)
+    recogniser = recogniser_of(places.models, progress)
     statement = WITHOUT
     if spoken is not None:
-        checked = check_spoken_consent(
+        statement = check_spoken_consent(
             spoken.recording, spoken.sentence, selection.utterances, encoder, recogniser
         )
-        request.accept(spoken)
-        statement = checked.statement
+        ConsentRequest(places.work, options.character, dt.date.today).accept(spoken)
     progress.say(statement)
     consent = consent.model_copy(update={"consent": f"{consent.consent} {statement}"})
     trained_on, held_out = hold_out(selection)
     others = work.kept("strangers", lambda: find_others(options.others))
-    ear, full = SharedEncoder.of(places.base), TrainingEffort(seed=options.seed)
-    trained = Training(ear, full.quick() if options.quick else full, work, progress).run(
-        Material(trained_on, others.taught)
-    )
+    ear, effort = SharedEncoder.of(places.base), TrainingEffort(seed=options.seed)
+    if options.quick:
+        effort = replace(effort, plan=replace(effort.plan, steps=20))
+    trained = Training(ear, effort, work, progress).run(trained_on, others.taught)
     english = options.name or options.character
     names = Names(options.character, english, options.name_ja or english)
     # One bundle that does not work, or is not whole, would keep the service from starting: it is
@@ -121,10 +112,10 @@ def _make(
     judgement = judge(
         Judge(made, trained_on, encoder, ear), held_out, others.strangers, progress.report
     )
-    write_card(made / "MODEL_CARD.md", english, selection, consent, judgement)
-    write_samples(work.listening, judgement)
+    report.write_card(made / "MODEL_CARD.md", english, selection, consent, judgement)
+    report.write_samples(work.listening, judgement)
     # Their language is known of the readers who come with the training alone.
-    write_owners_card(
+    report.write_owners_card(
         work.listening,
         selection.seconds,
         seconds_by_reason(selection.dropped),
@@ -137,10 +128,10 @@ def _make(
             {"other people": "en"} if options.others is None else {},
             gather(places.models),
         )
-        progress.say(f"listen: {write_page(work.listening, english, judgement, judged)}")
+        progress.say(f"listen: {report.write_page(work.listening, english, judgement, judged)}")
     keep_shared(places.base, target.parent)
     shutil.move(made, target)
-    progress.say(summary(judgement))
+    progress.say(report.summary(judgement))
     progress.say(f"bundle: {target}; try it: nox -s demo -- --character {options.character}")
     progress.say(
         f"left behind: {work.megabytes:.0f} MB with parts of your recordings in {work.path};"
@@ -148,18 +139,7 @@ def _make(
     )
 
 
-def _tell(selection: Selection, work: WorkFolder, progress: TrainingProgress) -> None:
-    for line in selection_lines(selection):
-        progress.say(line)
-    write_dropped(work.path / "dropped.txt", selection.dropped)
-
-
 def measure(character: str, places: TrainingFolders, encoder: Embedding) -> str:
-    """Measure a character of recordings again; write its card; its tables.
-
-    Raises:
-        RecordingsError: what its training kept is not there.
-    """
     work = WorkFolder(places.work / character)
     bundle = places.characters / character
     if not work.has("selection") or not bundle.is_dir():
@@ -174,11 +154,11 @@ def measure(character: str, places: TrainingFolders, encoder: Embedding) -> str:
     progress = TrainingProgress(stages=1)
     progress.begin("measuring")
     judgement = judge(judging, held_out, others.strangers, progress.report)
-    write_tables(bundle / "MODEL_CARD.md", tables(judgement))
-    return tables(judgement)
+    write_between(bundle / "MODEL_CARD.md", report.tables(judgement))
+    return report.tables(judgement)
 
 
-def _recogniser(models: Path, progress: TrainingProgress) -> Whisper | None:
+def recogniser_of(models: Path, progress: TrainingProgress) -> Whisper | None:
     try:
         return Whisper(models / "whisper-base", threads=1)
     except JudgeMissingError as error:

@@ -1,7 +1,7 @@
 """Measures a character against its owner's recordings, each figure with what was reachable."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from tools.training.decoder.features import RATE, Floats
 from tools.training.decoder.network import OUTPUT_HOP, OUTPUT_RATE, HarmonicVoice
 from tools.training.judges import measures
 from tools.training.judges.converter import BundleConverter
+from tools.training.judges.judgement import ComparedClip, Figures
 from tools.training.judges.measures import Embedding, voice_of
 from tools.training.recordings.lessons import PAD_SECONDS, Preparation
 from tools.training.recordings.usable_speech import Utterance
@@ -51,34 +52,6 @@ _MOST_CLIPS = 12
 
 
 @dataclass(frozen=True)
-class ComparedClip:
-    """A recording, its analysis and synthesis alone, and its conversion.
-
-    Attributes:
-        original: float32 [N] at 16 kHz.
-        synthesis: the same from its own envelopes; None of strangers.
-    """
-
-    name: str
-    original: Floats
-    synthesis: Floats | None
-    converted: Floats
-
-
-@dataclass
-class Figures:
-    values: dict[str, list[float]] = field(default_factory=dict)
-
-    def add(self, **values: float) -> None:
-        for name, value in values.items():
-            self.values.setdefault(name, []).append(value)
-
-    def mean(self, name: str) -> float:
-        known = [value for value in self.values.get(name, []) if not np.isnan(value)]
-        return float(np.mean(known)) if known else float("nan")
-
-
-@dataclass(frozen=True)
 class Comparison:
     owner: Figures
     strangers: Figures
@@ -106,13 +79,10 @@ class Judge:
         (lesson,) = self._preparation.of([utterance])
         synthesis = synthesise(self._voice, lesson.cepstra, lesson.log_f0)
         wave = resample(utterance.samples, utterance.rate, RATE)
-        return ComparedClip(name, wave, _aligned(synthesis, wave), self.convert(wave))
+        return ComparedClip(name, wave, align(synthesis, wave), self._converter(wave))
 
     def clip_of_stranger(self, name: str, wave: Floats) -> ComparedClip:
-        return ComparedClip(name, wave, None, self.convert(wave))
-
-    def convert(self, wave: Floats) -> Floats:
-        return self._converter(wave)
+        return ComparedClip(name, wave, None, self._converter(wave))
 
     def figures(self, clip: ComparedClip) -> dict[str, float]:
         source, found = (self._encoder.embed(w) for w in (clip.original, clip.converted))
@@ -134,8 +104,7 @@ class Judge:
         }
 
 
-def _aligned(synthesis: Floats, wave: Floats) -> Floats:
-    """A synthesis without the silence that its lesson begins with, as loud as the recording."""
+def align(synthesis: Floats, wave: Floats) -> Floats:
     begin = round(PAD_SECONDS * RATE)
     part = synthesis[begin : begin + len(wave)]
     loud = np.sqrt((wave**2).mean() / max(float((part**2).mean()), 1e-12))
@@ -148,22 +117,22 @@ def judge(
     strangers: Mapping[str, Sequence[Utterance]],
     report: Callable[[int, int], None],
 ) -> Comparison:
-    own = [Utterance("", 0.0, wave, RATE) for wave in join(held_out)[:_MOST_CLIPS]]
-    others = {name: join(speech)[:1] for name, speech in strangers.items()}
-    people = [(name, wave) for name, waves in others.items() for wave in waves]
-    judgement = Comparison(Figures(), Figures(), [], [])
+    own, strange = Figures(), Figures()
+    heard = [Utterance("", 0.0, wave, RATE) for wave in join(held_out)[:_MOST_CLIPS]]
+    people = [(name, wave) for name, speech in strangers.items() for wave in join(speech)[:1]]
     owner_clips, stranger_clips = [], []
-    for index, utterance in enumerate(own):
-        clip = judging.clip_of_owner(f"held out {index + 1}", utterance)
-        judgement.owner.add(**judging.figures(clip))
+    total = len(heard) + len(people)
+    for number, utterance in enumerate(heard, 1):
+        clip = judging.clip_of_owner(f"held out {number}", utterance)
+        own.add(**judging.figures(clip))
         owner_clips.append(clip)
-        report(index + 1, len(own) + len(people))
-    for index, (name, wave) in enumerate(people):
+        report(number, total)
+    for number, (name, wave) in enumerate(people, len(heard) + 1):
         clip = judging.clip_of_stranger(name, wave)
-        judgement.strangers.add(**judging.figures(clip))
+        strange.add(**judging.figures(clip))
         stranger_clips.append(clip)
-        report(len(own) + index + 1, len(own) + len(people))
-    return Comparison(judgement.owner, judgement.strangers, owner_clips, stranger_clips)
+        report(number, total)
+    return Comparison(own, strange, owner_clips, stranger_clips)
 
 
 def join(utterances: Sequence[Utterance]) -> list[Floats]:

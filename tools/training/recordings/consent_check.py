@@ -1,11 +1,8 @@
 """Checks the owner's spoken consent: the same voice as the recordings, and the right words."""
 
-import datetime as dt
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -16,45 +13,20 @@ from shared.speech.text.front_end import Reader
 from shared.speech.text.spoken_form import write_out
 from tools.training.decoder.features import RATE, Floats
 from tools.training.judges.judgement import edits, units
-from tools.training.judges.measures import Embedding, SpeakerLikeness
+from tools.training.judges.measures import Embedding, voice_of
+from tools.training.judges.panel import Recogniser
+from tools.training.recordings.comparison import join
 from tools.training.recordings.selection import OWNER_LIKENESS
-from tools.training.recordings.usable_speech import (
-    OwnerRecording,
-    Utterance,
-    read_pieces,
-    screen,
-)
+from tools.training.recordings.usable_speech import OwnerRecording, Utterance, read_pieces, screen
 from tools.training.recordings.work_folder import RecordingsError
 
 LEAST_SECONDS = 3.0
-_GROUP_SECONDS = 6.0
-_MOST_GROUPS = 40
-_MOST_WRONG = 0.25
-"""Of a word's letters or sounds: a recogniser is wrong now and then, too."""
+_MOST_CLIPS = 40
+_MOST_WRONG = 0.25  # of a word's letters or sounds: a recogniser is wrong now and then, too
 _LEAST_WORDS = 3
-_YEAR = "ネン"
-"""Stands before the month, so that the eleventh month is not taken for the first."""
+_YEAR = "ネン"  # stands before the month, so that the eleventh month is not taken for the first
 _LONG_E = re.compile("(?<=[エケセテネヘメレゲゼデベペ])イ")
 _LONG_O = re.compile("(?<=[オコソトノホモヨョロゴゾドボポ])ウ")
-
-
-class ConsentRecogniser(Protocol):
-    def understand(self, wave: Floats, language: str) -> str: ...
-
-
-@dataclass(frozen=True)
-class SpokenConsent:
-    day: dt.date
-    likeness: float
-    are_words_checked: bool
-
-    @property
-    def statement(self) -> str:
-        words = "a recogniser heard the sentence" if self.are_words_checked else "words not checked"
-        return (
-            f"Spoken consent of {self.day.isoformat()}: in the voice of the recordings (likeness"
-            f" {self.likeness:.2f}), {words}."
-        )
 
 
 WITHOUT = "Without a spoken consent: nobody checked that the owner of the voice agrees."
@@ -66,17 +38,10 @@ def check_spoken_consent(
     sentence: ConsentSentence,
     owner: Sequence[Utterance],
     encoder: Embedding,
-    recogniser: ConsentRecogniser | None,
-) -> SpokenConsent:
-    """Check a recording of the sentence.
-
-    Args:
-        recogniser: understands the words; None if none is installed.
-
-    Raises:
-        RecordingsError: it cannot be read, holds too little speech, another voice or other words.
-    """
-    speech = _speech_of(recording)
+    recogniser: Recogniser | None,
+) -> str:
+    """Check a recording of the sentence; return a statement, or raise RecordingsError."""
+    speech = speech_of(recording)
     seconds = len(speech) / RATE
     if seconds < LEAST_SECONDS:
         raise RecordingsError(
@@ -85,7 +50,9 @@ def check_spoken_consent(
             TrainingErrorCode.CONSENT_REFUSED,
         )
     others = [utterance for utterance in owner if utterance.file != recording.name]
-    likeness = voice_likeness(speech, others, encoder)
+    clips = join(others)
+    some = clips[:: -(-len(clips) // _MOST_CLIPS)]
+    likeness = float(encoder.embed(speech) @ voice_of(some, encoder))
     if likeness < OWNER_LIKENESS:
         raise RecordingsError(
             f"{recording.name}: expected the voice of the recordings, found another one (likeness"
@@ -102,18 +69,11 @@ def check_spoken_consent(
                 f" Record this sentence again: {sentence.text}",
                 TrainingErrorCode.CONSENT_REFUSED,
             )
-    return SpokenConsent(sentence.day, likeness, recogniser is not None)
-
-
-def voice_likeness(speech: Floats, owner: Sequence[Utterance], encoder: Embedding) -> float:
-    """Return the cosine of a recording's voice and the mean of the owner's.
-
-    Args:
-        speech: float32 [N] at 16 kHz, at least 3 s.
-    """
-    groups = list(_groups(owner))
-    step = -(-len(groups) // _MOST_GROUPS)
-    return SpeakerLikeness(groups[::step], encoder).of(speech)
+    words = "words not checked" if recogniser is None else "a recogniser heard the sentence"
+    return (
+        f"Spoken consent of {sentence.day.isoformat()}: in the voice of the recordings (likeness"
+        f" {likeness:.2f}), {words}."
+    )
 
 
 def missing_parts(sentence: ConsentSentence, heard: str) -> list[str]:
@@ -122,24 +82,27 @@ def missing_parts(sentence: ConsentSentence, heard: str) -> list[str]:
     A recogniser writes words in its own way, so Japanese is compared by its sounds.
     """
     if sentence.language == "ja":
-        read = _reading()
+        read = sounds_reader()
         sounds = read(heard)
-        missing = [word for word in sentence.words if not _is_among(read(word), sounds)]
+        words = {word: read(word) for word in sentence.words}
+        missing = [
+            word for word, read_ in words.items() if not is_one_of(read_, parts_like(read_, sounds))
+        ]
         # As in English, the year may be misheard: four digits in a row often are.
         day = read(f"{sentence.day.month}月{sentence.day.day}日")
         is_dated = f"{_YEAR}{day}" in sounds
     else:
         said = units(heard, sentence.language)
-        missing = [word for word in sentence.words if not _is_one_of(word.lower(), said)]
+        missing = [word for word in sentence.words if not is_one_of(word.lower(), said)]
         day = str(sentence.day.day)
         # Recognisers write 1st, 1er or 1º.
         is_day = any(re.fullmatch(rf"{day}(st|nd|rd|th|er|[oºª])?", each) for each in said)
-        is_dated = is_day and _is_one_of(sentence.month.lower(), said)
+        is_dated = is_day and is_one_of(sentence.month.lower(), said)
     enough = len(sentence.words) - len(missing) >= _LEAST_WORDS
     return ([] if is_dated else [sentence.date]) + ([] if enough else missing)
 
 
-def _reading() -> Callable[[str], str]:
+def sounds_reader() -> Callable[[str], str]:
     reader = Reader()
 
     def read(text: str) -> str:
@@ -151,18 +114,16 @@ def _reading() -> Callable[[str], str]:
     return read
 
 
-def _is_one_of(word: str, said: Sequence[str]) -> bool:
-    return any(edits(word, each) <= _MOST_WRONG * len(word) for each in said)
+def is_one_of(wanted: str, said: Iterable[str]) -> bool:
+    return any(edits(wanted, each) <= _MOST_WRONG * len(wanted) for each in said)
 
 
-def _is_among(wanted: str, sounds: str) -> bool:
-    """Return whether a part of the sounds is nearly the wanted one."""
-    lengths = range(max(1, len(wanted) - 1), len(wanted) + 2)
-    parts = (sounds[at : at + length] for length in lengths for at in range(len(sounds)))
-    return any(edits(wanted, part) <= _MOST_WRONG * len(wanted) for part in parts)
+def parts_like(wanted: str, sounds: str) -> Iterator[str]:
+    for length in range(max(1, len(wanted) - 1), len(wanted) + 2):
+        yield from (sounds[at : at + length] for at in range(len(sounds)))
 
 
-def _speech_of(file: Path) -> Floats:
+def speech_of(file: Path) -> Floats:
     waves: list[Floats] = []
     try:
         for piece in read_pieces(OwnerRecording(file, file.name)):
@@ -174,13 +135,3 @@ def _speech_of(file: Path) -> Floats:
             TrainingErrorCode.CONSENT_REFUSED,
         ) from error
     return np.concatenate(waves) if waves else np.zeros(0, np.float32)
-
-
-def _groups(utterances: Sequence[Utterance]) -> list[Floats]:
-    """Utterances joined to at least 6 s at 16 kHz; what is left over joins the last."""
-    groups: list[list[Floats]] = [[]]
-    for utterance in utterances:
-        if sum(map(len, groups[-1])) >= _GROUP_SECONDS * RATE:
-            groups.append([])
-        groups[-1].append(resample(utterance.samples, utterance.rate, RATE))
-    return [np.concatenate(group) for group in groups if group]

@@ -35,31 +35,17 @@ _FALL_PER_OCTAVE = 12.0
 
 
 class Envelopes:
-    """Computes coefficients of envelopes at one sample rate.
-
-    Args:
-        rate: of the recordings in Hz.
-        highest_hz: above it the recordings hold nothing, whatever their sample rate; half the
-            sample rate if None.
-    """
-
     def __init__(self, rate: int, highest_hz: float | None = None) -> None:
         self._rate = rate
         self._edge = _EDGE_SHARE * min(rate / 2, highest_hz or rate / 2)
 
     def of(self, wave: Floats, hertz: Floats) -> Floats:
-        """Coefficients of a mel-generalised cepstrum (gamma 0, warping 0.55 at 48 kHz).
+        """Coefficients of a mel-generalised cepstrum (gamma 0, warping 0.55 at 48 kHz), [T, 35].
 
         Analysis by CheapTrick (M. Morise, "CheapTrick, a spectral envelope estimator for
         high-quality speech synthesis", Speech Communication 67, 2015). Where the recording has
-        nothing, the envelope goes on from its highest part, falling by 12 dB per octave.
-
-        Args:
-            wave: float32 [N].
-            hertz: f0 in frames of 10 ms, 0 where unvoiced, float32 [T].
-
-        Returns:
-            float32 [T, 35].
+        nothing, the envelope goes on from its highest part, falling by 12 dB per octave. `hertz` is
+        f0 in frames of 10 ms, 0 where unvoiced, [T].
         """
         samples = np.ascontiguousarray(wave, np.float64)
         times = np.arange(len(hertz)) * FRAME_SECONDS
@@ -70,7 +56,6 @@ class Envelopes:
         return result
 
     def _on_axis(self, log: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Log amplitude at points of the warped axis, [T, points]."""
         position = np.minimum(self._axis_hz, self._edge) * 2 / self._rate * (log.shape[1] - 1)
         below = np.minimum(position.astype(int), log.shape[1] - 2)
         share = position - below
@@ -85,14 +70,12 @@ class Envelopes:
 
     @cached_property
     def _axis_hz(self) -> NDArray[np.float64]:
-        """Frequencies of equally spaced points of the warped axis."""
         hertz = np.linspace(0, AXIS_RATE / 2, 4_096)
         warped = (np.arange(_POINTS) + 0.5) * np.pi / _POINTS
         return np.interp(warped, warped_axis(hertz), hertz)
 
     @cached_property
     def _cosines(self) -> NDArray[np.float64]:
-        """From log amplitude on the axis to coefficients, [points, 35]."""
         warped = (np.arange(_POINTS) + 0.5) * np.pi / _POINTS
         cosines: NDArray[np.float64] = np.cos(np.outer(warped, np.arange(CEPSTRUM_SIZE)))
         cosines *= 2 / _POINTS
@@ -101,10 +84,7 @@ class Envelopes:
 
 
 def highest_frequency(utterance: Utterance) -> float:
-    """The frequency in Hz above which speech holds nothing: a codec's or a converter's edge.
-
-    Where the spectrum of its loudest moments falls 60 dB below its maximum for good.
-    """
+    """Where the spectrum of loud moments falls 60 dB for good: a codec's edge, in Hz."""
     size = 2_048
     wave = np.pad(utterance.samples, (0, max(0, size - len(utterance.samples))))
     frames = np.lib.stride_tricks.sliding_window_view(wave, size)[:: size // 2]
@@ -156,27 +136,19 @@ def joined(utterances: Sequence[Utterance]) -> list[Utterance]:
             last.append(utterance)
         else:
             rows.append([utterance])
-    return [_join(row) for row in rows]
-
-
-def _join(row: Sequence[Utterance]) -> Utterance:
-    rate = row[0].rate
-    pause = np.zeros(round(2 * PAD_SECONDS * rate), np.float32)
-    parts = []
-    for utterance in row:
-        peak = max(float(np.abs(utterance.samples).max(initial=0.0)), 1e-4)
-        parts += [utterance.samples * np.float32(_LEVEL / peak), pause]
-    return replace(row[0], samples=np.concatenate(parts[:-1]))
+    found = []
+    for row in rows:
+        pause = np.zeros(round(2 * PAD_SECONDS * row[0].rate), np.float32)
+        parts = []
+        for utterance in row:
+            peak = max(float(np.abs(utterance.samples).max(initial=0.0)), 1e-4)
+            parts += [utterance.samples * np.float32(_LEVEL / peak), pause]
+        found.append(replace(row[0], samples=np.concatenate(parts[:-1])))
+    return found
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A sentence of a stranger and the owner, aligned sound for sound.
-
-    Attributes:
-        stranger: float32 [N], as long as the owner's.
-    """
-
     stranger: Floats
     owner: Utterance
 
@@ -197,19 +169,25 @@ class Preparation:
         self._mel = MelSpectrum()
 
     def of(self, utterances: Sequence[Utterance]) -> Iterator[Lesson]:
-        envelopes = _envelopes_by_rate(utterances)
+        envelopes = envelopes_by_rate(utterances)
         for utterance in utterances:
             padded = with_silence(utterance)
             analysis = analyse(padded, utterance.rate, NoClock())
             cepstra = self._envelopes(envelopes[utterance.rate], padded, analysis)
-            yield self._of_utterance(analysis, cepstra)
+            speaking = tells_speaker(analysis)
+            contents = [self._ear.hear(analysis.wave, speaking)]
+            for version in range(self._versions):
+                speed = 1.0
+                if version % 2:
+                    # Played faster, a voice has a shorter vocal tract, too: another person's.
+                    speed = float(np.exp(self._random.uniform(-_MOST_SPEED, _MOST_SPEED)))
+                heard = soxr.resample(analysis.wave, RATE * speed, RATE).astype(np.float32)
+                contents.append(self._ear.hear(self._spoilt(heard, version), speaking, speed))
+            yield lesson_of(analysis, speaking, contents, cepstra)
 
     def of_pairs(self, pairs: Sequence[Pair]) -> Iterator[Lesson]:
-        """Make lessons of what strangers say, with the envelopes of one person who says the same.
-
-        Half of the versions of each are disturbed, all have other vocal tracts.
-        """
-        envelopes = _envelopes_by_rate([pair.owner for pair in pairs])
+        """Make lessons of what strangers say, with envelopes of one who says the same."""
+        envelopes = envelopes_by_rate([pair.owner for pair in pairs])
         for pair in pairs:
             padded = with_silence(pair.owner)
             analysis = analyse(padded, pair.owner.rate, NoClock())
@@ -224,40 +202,23 @@ class Preparation:
                 if version % 2:
                     heard = self._spoilt(heard, version // 2)
                 contents.append(self._ear.hear(heard, speaking, speed))
-            yield _lesson(analysis, speaking, contents, cepstra)
-
-    def _of_utterance(self, analysis: Analysis, cepstra: Floats) -> Lesson:
-        speaking = tells_speaker(analysis)
-        contents = [self._ear.hear(analysis.wave, speaking)]
-        for version in range(self._versions):
-            # A voice that is played faster has a shorter vocal tract, too: that of another person.
-            speed = np.exp(self._random.uniform(-_MOST_SPEED, _MOST_SPEED)) if version % 2 else 1.0
-            heard = soxr.resample(analysis.wave, RATE * speed, RATE).astype(np.float32)
-            heard = self._spoilt(heard, version)
-            contents.append(self._ear.hear(heard, speaking, float(speed)))
-        return _lesson(analysis, speaking, contents, cepstra)
+            yield lesson_of(analysis, speaking, contents, cepstra)
 
     def _spoilt(self, heard: Floats, version: int) -> Floats:
         is_one_way = self._is_harsh and version % 2 == 0
         return (spoil_one_way if is_one_way else spoil)(heard, self._random)
 
     def _envelopes(self, envelopes: Envelopes, padded: Floats, analysis: Analysis) -> Floats:
+        """The envelopes, as loud as Mei speaks, by the power of loud speech."""
         cepstra = envelopes.of(padded, analysis.track.hertz)
-        cepstra[:, 0] += _LEVEL_OF_MEI - 0.5 * np.log(self._loudness(analysis))
+        level = np.exp(self._mel.log_power(analysis.wave, len(cepstra))).mean(1)
+        loudness = float((level * level).sum() / max(float(level.sum()), 1e-12))
+        cepstra[:, 0] += _LEVEL_OF_MEI - 0.5 * np.log(loudness)
         return cepstra
 
-    def _loudness(self, analysis: Analysis) -> float:
-        """Power of loud speech, as the network measures it when it hears."""
-        frames = len(analysis.track.hertz)
-        level = np.exp(self._mel.log_power(analysis.wave, frames)).mean(1)
-        return float((level * level).sum() / max(float(level.sum()), 1e-12))
 
-
-def _lesson(
-    analysis: Analysis,
-    speaking: NDArray[np.bool_],
-    contents: Sequence[Floats],
-    cepstra: Floats,
+def lesson_of(
+    analysis: Analysis, speaking: NDArray[np.bool_], contents: Sequence[Floats], cepstra: Floats
 ) -> Lesson:
     hertz = analysis.track.hertz
     log_f0 = np.log(np.where(hertz > 0, hertz, 1)).astype(np.float32)
@@ -265,8 +226,7 @@ def _lesson(
     return Lesson(kept, log_f0, speaking, cepstra.astype(np.float16))
 
 
-def _envelopes_by_rate(utterances: Sequence[Utterance]) -> dict[int, Envelopes]:
-    """An analysis for each sample rate that knows how high its recordings reach."""
+def envelopes_by_rate(utterances: Sequence[Utterance]) -> dict[int, Envelopes]:
     highest: dict[int, list[float]] = {}
     for utterance in utterances:
         highest.setdefault(utterance.rate, []).append(highest_frequency(utterance))

@@ -29,11 +29,7 @@ _LANGUAGES = get_args(Language)
 
 @dataclass(frozen=True)
 class TrainingFolders:
-    """Where things lie.
-
-    Attributes:
-        judges: the folder of the recogniser; beside the work if None.
-    """
+    """Where things lie; the recogniser's folder is beside the work if `judges` is None."""
 
     characters: Path
     base: Path
@@ -43,6 +39,13 @@ class TrainingFolders:
     @property
     def models(self) -> Path:
         return self.judges or self.work.parent / "judges"
+
+
+FOLDERS = TrainingFolders(
+    REPOSITORY / "characters",
+    REPOSITORY / "characters" / "ned",
+    REPOSITORY / ".training" / "recordings",
+)
 
 
 def training_parser(places: TrainingFolders) -> argparse.ArgumentParser:
@@ -58,48 +61,42 @@ def training_parser(places: TrainingFolders) -> argparse.ArgumentParser:
         "--clear", nargs="*", metavar="ID",
         help="delete what the trainings of these characters have kept; without an ID, list it",
     )  # fmt: skip
-    parser.add_argument("--as", dest="character", metavar="ID", help="its id")
-    parser.add_argument("--name", help="shown to visitors (default: the id)")
-    parser.add_argument("--name-ja", help="the same in Japanese (default: the name)")
-    parser.add_argument("--portrait", type=Path, metavar="FILE", help="a picture, PNG or JPEG")
-    parser.add_argument("--consent", type=Path, metavar="FILE", help="the answers, JSON or TOML")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--as", dest="character", metavar="ID", help="its id")
+    add("--name", help="shown to visitors (default: the id)")
+    add("--name-ja", help="the same in Japanese (default: the name)")
+    add("--portrait", type=Path, metavar="FILE", help="a picture, PNG or JPEG")
+    add("--consent", type=Path, metavar="FILE", help="the answers, JSON or TOML")
+    add(
         "--spoken-consent", type=Path, metavar="FILE",
         help="the owner's recording of the sentence that the command shows (default:"
         " spoken-consent.* in the folder)",
     )  # fmt: skip
-    parser.add_argument(
+    add(
         "--no-spoken-consent", action="store_true",
         help="go without the owner's spoken sentence; the character's consent says so",
     )  # fmt: skip
-    parser.add_argument(
+    add(
         "--language", choices=_LANGUAGES, default=usual_language(),
         help="of that sentence (default: the system's)",
     )  # fmt: skip
-    parser.add_argument(
+    add(
         "--others", type=Path, metavar="FOLDER",
         help="recordings of other people, whose voices are learnt beside, so that no sounds of"
         " speech are forgotten (default: the readers in tools/training/people)",
     )  # fmt: skip
-    parser.add_argument("--listen", action="store_true", help="write a page of samples to compare")
-    parser.add_argument("--seed", type=int, default=1, help="of all that is drawn (default: 1)")
-    parser.add_argument("--quick", action="store_true", help="try the path; the result is noise")
-    parser.add_argument(
-        "--work", type=Path, default=places.work, help="folder for what the training keeps"
-    )
-    parser.add_argument("--into", type=Path, default=places.characters, help="folder of characters")
+    add("--listen", action="store_true", help="write a page of samples to compare")
+    add("--seed", type=int, default=1, help="of all that is drawn (default: 1)")
+    add("--quick", action="store_true", help="try the path; the result is noise")
+    add("--work", type=Path, default=places.work, help="folder for what the training keeps")
+    add("--into", type=Path, default=places.characters, help="folder of characters")
     return parser
 
 
 def prepare(
     options: argparse.Namespace, places: TrainingFolders, ask: Ask
 ) -> tuple[WorkFolder, Consent, "FoundConsent | None"]:
-    """Ask for the consent, and for the owner's spoken sentence unless it goes without.
-
-    Raises:
-        RecordingsError: the recordings or the sentence are not there.
-        VoiceFileError: the id is taken, or an answer cannot be used.
-    """
+    """Ask for the consent, and for the owner's spoken sentence unless it goes without."""
     if options.character is None:
         raise RecordingsError("--as: expected the id of the new character, found none.")
     target: Path = options.into / options.character
@@ -107,17 +104,9 @@ def prepare(
         raise VoiceFileError(
             f"--as {target.name}: expected a new id, found {target}; remove it or choose another."
         )
-    if not options.recordings.is_dir():
-        raise RecordingsError(
-            f"{options.recordings}: expected a folder with recordings, found none."
-        )
-    work = WorkFolder.open(
-        places.work / options.character,
-        options.recordings,
-        f"{options.seed} {options.quick}",
-        [options.others],
-    )
-    consent = _consent(options.consent, work, ask)
+    folder, choices = places.work / options.character, f"{options.seed} {options.quick}"
+    work = WorkFolder.open(folder, options.recordings, choices, [options.others])
+    consent = consent_of(options.consent, work, ask)
     if options.portrait:
         read_portrait(options.portrait, "#000000")  # refuses what is no picture
     request = ConsentRequest(places.work, options.character, dt.date.today)
@@ -127,7 +116,7 @@ def prepare(
     return work, consent, spoken
 
 
-def _consent(file: Path | None, work: WorkFolder, ask: Ask) -> Consent:
+def consent_of(file: Path | None, work: WorkFolder, ask: Ask) -> Consent:
     kept = work.path / "consent.json"
     if file is not None:
         return read_consent(file)
@@ -182,14 +171,10 @@ class ConsentRequest:
     ) -> FoundConsent:
         """Return the owner's recording; show the sentence if there is none yet.
 
-        Args:
-            given: the file that the owner named; None for the one in the folder.
-
-        Raises:
-            RecordingsError: there is no recording, and nobody is there to make one.
+        RecordingsError: there is no recording, and nobody is there to make one.
         """
         sentence = self._kept()
-        found = given or _find(recordings)
+        found = given or find_spoken_consent(recordings)
         if found is not None and sentence is not None and self._holds(sentence, found):
             return FoundConsent(found, sentence)
         if sentence is None or not sentence.holds_on(self._today()):
@@ -200,12 +185,12 @@ class ConsentRequest:
             f"The owner of the voice speaks this sentence:\n\n    {sentence.text}\n\nSave it as"
             f" {SPOKEN_CONSENT}.wav (or .flac, .mp3, .m4a) in {recordings}"
         )
-        before = _stamp(found)
+        before = stamp_of(found)
         for _ in range(_MOST_TRIES):
             with suppress(VoiceFileError):
                 ask(f"{how}, then press Enter.")
-            found = given or _find(recordings)
-            if found is not None and found.is_file() and _stamp(found) != before:
+            found = given or find_spoken_consent(recordings)
+            if found is not None and found.is_file() and stamp_of(found) != before:
                 return FoundConsent(found, sentence)
         raise RecordingsError(
             f"expected a spoken consent, found none. {how}, or name it with --spoken-consent FILE,"
@@ -214,8 +199,7 @@ class ConsentRequest:
         )
 
     def accept(self, found: FoundConsent) -> None:
-        """Keep that a recording was accepted: it holds from now on."""
-        self._accepted.write_text(_digest(found.recording), "utf-8")
+        self._accepted.write_text(digest_of(found.recording), "utf-8")
 
     def clear(self) -> None:
         for file in (self._sentence, self._accepted):
@@ -228,9 +212,8 @@ class ConsentRequest:
             return None
 
     def _holds(self, sentence: ConsentSentence, recording: Path) -> bool:
-        """Return whether a recording was made in time, or was accepted before."""
         try:
-            if self._accepted.exists() and self._accepted.read_text() == _digest(recording):
+            if self._accepted.exists() and self._accepted.read_text() == digest_of(recording):
                 return True
             is_later = recording.stat().st_mtime >= self._sentence.stat().st_mtime
         except OSError:
@@ -243,33 +226,28 @@ def usual_language() -> Language:
     return next((each for each in _LANGUAGES if system.startswith(each)), "en")
 
 
-def _find(recordings: Path) -> Path | None:
+def find_spoken_consent(recordings: Path) -> Path | None:
     found = (path for path in sorted(recordings.rglob("*")) if path.is_file())
     return next((path for path in found if path.stem.lower() == SPOKEN_CONSENT), None)
 
 
-def _stamp(file: Path | None) -> tuple[int, int] | None:
+def stamp_of(file: Path | None) -> tuple[int, int] | None:
     if file is None or not file.is_file():
         return None
     return file.stat().st_mtime_ns, file.stat().st_size
 
 
-def _digest(file: Path) -> str:
+def digest_of(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Ask everything that a training asks, and keep the answers; exit with 0 if it may begin."""
-    usual = TrainingFolders(
-        REPOSITORY / "characters",
-        REPOSITORY / "characters" / "ned",
-        REPOSITORY / ".training" / "recordings",
-    )
-    options = training_parser(usual).parse_args(arguments)
+    options = training_parser(FOLDERS).parse_args(arguments)
     if options.clear is not None:
         return 0
     try:
-        prepare(options, replace(usual, work=options.work), ask_at_terminal)
+        prepare(options, replace(FOLDERS, work=options.work), ask_at_terminal)
     except (RecordingsError, VoiceFileError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -8,26 +8,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
 
+import matplotlib as mpl
+import numpy as np
+
 from shared.speech.results.audio_files import write_wav
 from tools.bundles.consent import Consent
 from tools.training.decoder.features import RATE, Floats
-from tools.training.judges.judgement import ErrorRate, compare, write_tables
+from tools.training.judges.judgement import ComparedClip, ErrorRate, Figures, compare, write_between
 from tools.training.judges.panel import Recogniser
-from tools.training.judges.pictures import spectrograms
-from tools.training.recordings.comparison import ComparedClip, Comparison, Figures
-from tools.training.recordings.selection import (
-    RECOMMENDED_SECONDS,
-    Selection,
-    clock,
-    seconds_by_reason,
-)
+from tools.training.recordings.comparison import Comparison
+from tools.training.recordings.selection import RECOMMENDED_SECONDS, Selection, seconds_by_reason
 from tools.training.recordings.usable_speech import SILENCE, DroppedSpeech
+from tools.training.recordings.work_folder import clock
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
 
 _SHOWN = 8
 
 
 def selection_lines(selection: Selection) -> list[str]:
-    """Sentences about what is used of the recordings and what is not, with times."""
     lines = [f"used: {clock(selection.seconds)} minutes of speech"]
     if selection.seconds < RECOMMENDED_SECONDS:
         lines[0] += f"; {clock(RECOMMENDED_SECONDS)} minutes or more sound better"
@@ -37,7 +37,7 @@ def selection_lines(selection: Selection) -> list[str]:
         lines.append(f"not used: {', '.join(parts)}")
     audible = [part for part in selection.dropped if part.reason != SILENCE]
     audible.sort(key=lambda part: -part.seconds)
-    lines += [f"  {_place(part)}" for part in audible[:_SHOWN]]
+    lines += [f"  {place_of(part)}" for part in audible[:_SHOWN]]
     if len(audible) > _SHOWN:
         lines.append(f"  and {len(audible) - _SHOWN} shorter parts")
     lines += [f"not readable: {name}: {why}" for name, why in selection.unreadable.items()]
@@ -46,29 +46,30 @@ def selection_lines(selection: Selection) -> list[str]:
     return lines
 
 
-def _place(part: DroppedSpeech) -> str:
+def place_of(part: DroppedSpeech) -> str:
     return f"{part.file} {clock(part.start)}-{clock(part.end)}: {part.reason}"
 
 
 def write_dropped(file: Path, dropped: Sequence[DroppedSpeech]) -> None:
-    file.write_text("".join(f"{_place(part)}\n" for part in dropped), "utf-8")
+    file.write_text("".join(f"{place_of(part)}\n" for part in dropped), "utf-8")
 
 
 def summary(judgement: Comparison) -> str:
     owner, strangers = judgement.owner, judgement.strangers
     said = (
-        f"likeness of held-out recordings {_two(owner, 'after')} (as recorded"
-        f" {_two(owner, 'before')}, synthesis alone {_two(owner, 'synthesis')})"
+        f"likeness of held-out recordings {two_digits(owner, 'after')} (as recorded"
+        f" {two_digits(owner, 'before')}, synthesis alone {two_digits(owner, 'synthesis')})"
     )
     if judgement.stranger_clips:
-        said += f", of strangers {_two(strangers, 'before')} -> {_two(strangers, 'after')}"
+        said += (
+            f", of strangers {two_digits(strangers, 'before')} -> {two_digits(strangers, 'after')}"
+        )
     return said
 
 
 def write_card(
     file: Path, name: str, selection: Selection, consent: Consent, judgement: Comparison
 ) -> None:
-    """Write the model card: what the character is made of, and how it was measured."""
     file.write_text(
         f"""# {name}: model card
 
@@ -96,45 +97,38 @@ timing stay the speaker's.
 """,
         "utf-8",
     )
-    write_tables(file, tables(judgement))
+    write_between(file, tables(judgement))
 
 
 def tables(judgement: Comparison) -> str:
     owner, strangers = judgement.owner, judgement.strangers
-    synthesis = f"{_two(owner, 'synthesis')} by the synthesis alone"
+    before, alone = two_digits(owner, "before"), "by the synthesis alone"
+    reachable = f"{before} as recorded, {two_digits(owner, 'synthesis')} {alone}"
+    distortion, least = (two_digits(owner, f"{of}distortion") for of in ("", "synthesis_"))
+    count_of, count_of_others = len(judgement.owner_clips), len(judgement.stranger_clips)
     rows = [
         ("figure", "measured", "reachable"),
         ("---", "---", "---"),
         (
-            f"likeness, {len(judgement.owner_clips)} held-out recordings converted",
-            _two(owner, "after"),
-            f"{_two(owner, 'before')} as recorded, {synthesis}",
+            f"likeness, {count_of} held-out recordings converted",
+            two_digits(owner, "after"),
+            reachable,
         ),
-        (
-            "distortion of the same",
-            f"{_two(owner, 'distortion')} dB",
-            f"{_two(owner, 'synthesis_distortion')} dB by the synthesis alone",
-        ),
+        ("distortion of the same", f"{distortion} dB", f"{least} dB {alone}"),
         ("log-f0 correlation of the same", f"{owner.mean('melody'):.3f}", "1"),
     ]
     if judgement.stranger_clips:
+        before, after, left = (two_digits(strangers, name) for name in ("before", "after", "left"))
+        what_is_left = "what is left of the strangers (source against output)"
         rows += [
-            (
-                f"likeness, {len(judgement.stranger_clips)} strangers converted",
-                _two(strangers, "after"),
-                f"{_two(strangers, 'before')} before",
-            ),
-            (
-                "what is left of the strangers (source against output)",
-                _two(strangers, "left"),
-                f"{_two(strangers, 'before')} between them and the owner",
-            ),
+            (f"likeness, {count_of_others} strangers converted", after, f"{before} before"),
+            (what_is_left, left, f"{before} between them and the owner"),
             ("log-f0 correlation of the same", f"{strangers.mean('melody'):.3f}", "1"),
         ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _two(figures: Figures, name: str) -> str:
+def two_digits(figures: Figures, name: str) -> str:
     return f"{figures.mean(name):.2f}"
 
 
@@ -154,11 +148,25 @@ _STYLE = (
 )
 
 
+def spectrograms(file: Path, waves: dict[str, Floats]) -> None:
+    figure, axes = plt.subplots(len(waves), 1, figsize=(11, 2.6 * len(waves)), sharex=True)
+    for axis, (title, wave) in zip(np.atleast_1d(axes), waves.items(), strict=True):
+        top = 10 * np.log10(np.square(np.abs(np.fft.rfft(wave[:RATE]))).max() / RATE + 1e-9) - 30
+        # Where nothing is heard, the picture needs something to take a logarithm of.
+        audible = wave + 1e-7 * np.random.default_rng(0).standard_normal(len(wave))
+        axis.specgram(audible, NFFT=512, Fs=RATE, noverlap=432, vmin=top - 70, vmax=top)
+        axis.set_title(title, fontsize=9, loc="left")
+        axis.set_ylabel("Hz")
+    figure.tight_layout()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=60)
+    plt.close(figure)
+
+
 def write_samples(folder: Path, judgement: Comparison) -> list[Path]:
-    """Write six conversions as WAV, and a picture of each beside its original."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    for index, clip in enumerate(chain(*_chosen(judgement))):
+    for index, clip in enumerate(chain(*chosen_clips(judgement))):
         file = folder / f"sample-{index + 1}.wav"
         file.write_bytes(write_wav(clip.converted, RATE))
         waves = {f"{clip.name}: as recorded": clip.original}
@@ -170,15 +178,11 @@ def write_samples(folder: Path, judgement: Comparison) -> list[Path]:
 
 
 def write_page(folder: Path, name: str, judgement: Comparison, judged: str = "") -> Path:
-    """Write `listen.html`, which holds everything that it plays and shows; see write_samples.
-
-    Args:
-        folder: for the page, with the samples.
-    """
-    own, strangers = _chosen(judgement)
+    """Write `listen.html`, which holds everything that it plays and shows, beside the samples."""
+    own, strangers = chosen_clips(judgement)
     pictures = (folder / f"sample-{number}.png" for number in count(1))
-    rows = _group("Your recordings that were not trained on", own, pictures)
-    rows += _group("Other people, whom the character has never heard", strangers, pictures)
+    rows = rows_of("Your recordings that were not trained on", own, pictures)
+    rows += rows_of("Other people, whom the character has never heard", strangers, pictures)
     title = html.escape(name)
     file = folder / "listen.html"
     file.write_text(
@@ -193,31 +197,26 @@ def write_page(folder: Path, name: str, judgement: Comparison, judged: str = "")
     return file
 
 
-def _chosen(judgement: Comparison) -> tuple[Sequence[ComparedClip], Sequence[ComparedClip]]:
-    """Three of the owner and three of strangers, or six of the owner."""
+def chosen_clips(judgement: Comparison) -> tuple[Sequence[ComparedClip], Sequence[ComparedClip]]:
     strangers = judgement.stranger_clips[:_SAMPLES_OF_EACH]
     return judgement.owner_clips[: 2 * _SAMPLES_OF_EACH - len(strangers)], strangers
 
 
-def _group(heading: str, clips: Sequence[ComparedClip], pictures: Iterator[Path]) -> str:
-    if not clips:
-        return ""
-    rows = "".join(_row(clip, picture) for clip, picture in zip(clips, pictures, strict=False))
-    return f"<tr><th colspan='4'>{heading}</tr>{rows}"
+def rows_of(heading: str, clips: Sequence[ComparedClip], pictures: Iterator[Path]) -> str:
+    rows = ""
+    for clip, picture in zip(clips, pictures, strict=False):
+        sounds = (clip.original, clip.synthesis, clip.converted)
+        cells = "".join(f"<td>{'' if wave is None else player(wave)}" for wave in sounds)
+        image = base64.b64encode(picture.read_bytes()).decode()
+        shown = f"<img alt='spectrograms' src='data:image/png;base64,{image}'>"
+        rows += (
+            f"<tr><td>{html.escape(clip.name)}{cells}</tr>"
+            f"<tr><td colspan='4'><details><summary>spectrograms</summary>{shown}</details></tr>"
+        )
+    return rows and f"<tr><th colspan='4'>{heading}</tr>{rows}"
 
 
-def _row(clip: ComparedClip, picture: Path) -> str:
-    sounds = (clip.original, clip.synthesis, clip.converted)
-    cells = "".join(f"<td>{'' if wave is None else _player(wave)}" for wave in sounds)
-    image = base64.b64encode(picture.read_bytes()).decode()
-    shown = f"<img alt='spectrograms' src='data:image/png;base64,{image}'>"
-    return (
-        f"<tr><td>{html.escape(clip.name)}{cells}</tr>"
-        f"<tr><td colspan='4'><details><summary>spectrograms</summary>{shown}</details></tr>"
-    )
-
-
-def _player(wave: Floats) -> str:
+def player(wave: Floats) -> str:
     sound = base64.b64encode(write_wav(wave, RATE)).decode()
     return f"<audio controls preload='none' src='data:audio/wav;base64,{sound}'></audio>"
 
@@ -236,11 +235,7 @@ def write_owners_card(
     """Write `card.json`, and beside it `own-1-original.wav`, `own-1-converted.wav` and so on.
 
     Pairs of the owner are parts of the owner's recordings, those of others are of the readers who
-    come with the training.
-
-    Args:
-        dropped: how much was not, in seconds by reason.
-        recogniser: understands the others, who speak English; None if their words do not count.
+    come with the training and speak English. Without a recogniser, words do not count.
     """
     owner, others = judgement.owner_clips, judgement.stranger_clips
     for whose, clips in (("own", owner), ("other", others)):
@@ -248,29 +243,24 @@ def write_owners_card(
             for what, wave in (("original", clip.original), ("converted", clip.converted)):
                 file = folder / f"{whose}-{number}-{what}.wav"
                 file.write_bytes(write_wav(wave, RATE))
-    wrong = None if recogniser is None else _wrong(others[:_PAIRS_OF_EACH], recogniser)
+    words = None
+    if recogniser is not None:
+        total = ErrorRate()
+        for clip in others[:_PAIRS_OF_EACH]:
+            waves = (clip.original, clip.converted)
+            said, understood = (recogniser.understand(wave, "en") for wave in waves)
+            total += compare(said, understood, "en")
+        words = {"wrong": total.wrong, "of": total.said}
     card = {
         "seconds": round(seconds, 1),
         "unused": {reason.replace(" ", "_"): round(each, 1) for reason, each in dropped.items()},
-        "likeness": _means(judgement.owner, recorded="before", reachable="synthesis"),
-        "likeness_of_others": _means(judgement.strangers, before="before", left="left"),
-        "words": None if wrong is None else {"wrong": wrong.wrong, "of": wrong.said},
+        "likeness": means_of(judgement.owner, recorded="before", reachable="synthesis"),
+        "likeness_of_others": means_of(judgement.strangers, before="before", left="left"),
+        "words": words,
     }
     (folder / CARD).write_text(json.dumps(card), "utf-8")
 
 
-def _means(figures: Figures, **names: str) -> dict[str, float | None]:
-    """Return the likeness after the conversion as `converted`, and further means as named."""
+def means_of(figures: Figures, **names: str) -> dict[str, float | None]:
     means = {key: figures.mean(name) for key, name in {"converted": "after", **names}.items()}
     return {key: None if math.isnan(mean) else round(mean, 3) for key, mean in means.items()}
-
-
-def _wrong(clips: Sequence[ComparedClip], recogniser: Recogniser) -> ErrorRate:
-    """Count English words that are understood otherwise after the conversion."""
-    total = ErrorRate()
-    for clip in clips:
-        said, understood = (
-            recogniser.understand(wave, "en") for wave in (clip.original, clip.converted)
-        )
-        total += compare(said, understood, "en")
-    return total

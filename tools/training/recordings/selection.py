@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +14,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from shared.characters.own.own_character import TrainingErrorCode
 from shared.speech.signal.samples import resample
-from tools.training.decoder.features import RATE, Floats
+from tools.training.decoder.features import RATE
 from tools.training.judges.measures import Embedding
 from tools.training.recordings.usable_speech import (
     CLIPPED,
@@ -32,84 +32,57 @@ from tools.training.recordings.usable_speech import (
     recording_seconds,
     screen,
 )
-from tools.training.recordings.work_folder import SPOKEN_CONSENT, RecordingsError
+from tools.training.recordings.work_folder import SPOKEN_CONSENT, RecordingsError, clock
 
 GROUP_SECONDS = 3.0
 _SAME_PERSON = 0.66
-OWNER_LIKENESS = 0.78
-"""The least cosine of 3 s of speech and the mean of its speaker."""
+OWNER_LIKENESS = 0.78  # the least cosine of 3 s of speech and the mean of its speaker
 _LESS_PER_SECOND = 0.04
 _SECOND_SHARE = 0.2
 _SECOND_SECONDS = 15.0
 
 
-SAMPLED_GROUPS = 30
-"""Spread over all recordings, they tell whose these are."""
-_MOST_SECONDS_HEARD = 5.0
-"""Of each group; 3 s tell who speaks."""
-
-
-def _make(_name: str, make: Callable[[], Any]) -> Any:
-    return make()
+SAMPLED_GROUPS = 30  # spread over all recordings, they tell whose these are
+_MOST_SECONDS_HEARD = 5.0  # of each group; 3 s tell who speaks
 
 
 @dataclass(frozen=True)
 class SelectionSteps:
-    """Callbacks: how the progress of a selection is shown, and its parts are kept.
-
-    Attributes:
-        begin: takes the name of a step that begins.
-        report: takes how much of how much of it is done, and a note.
-        keep: returns what was kept under a name, or makes and keeps it.
-    """
+    """Callbacks of a selection: for its progress, and to keep what is made under a name."""
 
     begin: Callable[[str], None] = lambda _: None
     report: Callable[[float, float, str], None] = lambda *_: None
-    keep: Callable[[str, Callable[[], Any]], Any] = _make
-
-
-@dataclass(frozen=True)
-class SpeakerGroups:
-    """The speaker of a recording.
-
-    Attributes:
-        owner: whether each utterance is in the voice that is heard most, bool [utterances].
-        second_share: share of the time of the voice that is heard most beside it, if that is
-            enough to doubt whose the recordings are; otherwise 0.
-    """
-
-    owner: NDArray[np.bool_]
-    second_share: float
+    keep: Callable[[str, Callable[[], Any]], Any] = lambda _, make: make()
 
 
 def tell_apart(
-    utterances: Sequence[Utterance],
-    encoder: Embedding,
-    steps: SelectionSteps | None = None,
-) -> SpeakerGroups:
-    """Group utterances by voice.
+    utterances: Sequence[Utterance], encoder: Embedding, steps: SelectionSteps
+) -> tuple[NDArray[np.bool_], float]:
+    """Return whether each utterance is in the voice that is heard most.
+
+    Also the share of the time of the voice that is heard most beside it, if that is enough to doubt
+    whose the recordings are; otherwise 0.
 
     3 s of one person and that person's mean have a cosine of at least 0.82, 3 s of somebody else
     of at most 0.81 (13 people, the nearest of the same sex and language). Of long recordings a
     sample of the groups is heard, and all of a file's groups if its sample has another voice.
     """
-    steps = steps or SelectionSteps()
-    every = list(_groups(utterances))
+    every = list(groups_of(utterances))
     sample = every[:: -(-len(every) // SAMPLED_GROUPS)]
-    is_owner, second_share = _hear(utterances, sample, encoder, steps)
+    is_owner, second_share = hear_voices(utterances, sample, encoder, steps)
     owner = np.ones(len(utterances), np.bool_)
     mixed = {
         utterances[group[0]].file for group, own in zip(sample, is_owner, strict=True) if not own
     }
     if len(sample) < len(every) and mixed:
         sample = [group for group in every if utterances[group[0]].file in mixed or group in sample]
-        is_owner, second_share = _hear(utterances, sample, encoder, steps)
+        is_owner, second_share = hear_voices(utterances, sample, encoder, steps)
     for group, is_theirs in zip(sample, is_owner, strict=True):
         owner[group] = is_theirs
-    return SpeakerGroups(owner, second_share)
+    return owner, second_share
 
 
-def _hear(
+def hear_voices(
     utterances: Sequence[Utterance],
     groups: Sequence[list[int]],
     encoder: Embedding,
@@ -118,13 +91,17 @@ def _hear(
     heard = []
     for number, group in enumerate(groups):
         first = utterances[group[0]]
-        wave = _joined(utterances, group)
+        waves = [resample(utterances[i].samples, utterances[i].rate, RATE) for i in group]
+        wave = np.concatenate(waves)[: int(_MOST_SECONDS_HEARD * RATE)]
         name = f"voice {first.file} {first.start:.2f} {len(wave)}"
         heard.append(steps.keep(name, partial(encoder.embed, wave)))
         steps.report(number + 1, len(groups), "")
     embeddings = np.stack(heard)
     seconds = np.array([sum(utterances[i].seconds for i in group) for group in groups])
-    voices = _cluster(embeddings)
+    voices = np.zeros(len(embeddings), np.intp)
+    if len(embeddings) > 1:
+        tree = linkage(embeddings, "average", metric="cosine")
+        voices = fcluster(tree, 1 - _SAME_PERSON, "distance") - 1
     totals = np.bincount(voices, weights=seconds)
     centre = embeddings[voices == totals.argmax()].mean(0)
     # Short words say less about who speaks them.
@@ -136,7 +113,7 @@ def _hear(
     return is_owner, second / float(seconds.sum()) if doubtful else 0.0
 
 
-def _groups(utterances: Sequence[Utterance]) -> Iterator[list[int]]:
+def groups_of(utterances: Sequence[Utterance]) -> Iterator[list[int]]:
     group: list[int] = []
     seconds = 0.0
     for index, utterance in enumerate(utterances):
@@ -150,19 +127,6 @@ def _groups(utterances: Sequence[Utterance]) -> Iterator[list[int]]:
             group, seconds = [], 0.0
     if group:
         yield group
-
-
-def _joined(utterances: Sequence[Utterance], group: list[int]) -> Floats:
-    waves = [resample(utterances[i].samples, utterances[i].rate, RATE) for i in group]
-    return np.concatenate(waves)[: int(_MOST_SECONDS_HEARD * RATE)]
-
-
-def _cluster(embeddings: NDArray[np.float32]) -> NDArray[np.intp]:
-    if len(embeddings) < 2:
-        return np.zeros(len(embeddings), np.intp)
-    tree = linkage(embeddings, "average", metric="cosine")
-    clusters: NDArray[np.intp] = fcluster(tree, 1 - _SAME_PERSON, "distance") - 1
-    return clusters
 
 
 LEAST_SECONDS = 120.0
@@ -181,20 +145,11 @@ _ADVICE = {
     OTHER_VOICE: "the rest is in other voices: bring more recordings of the one",
     ECHO: "the rest resounds: record it again closer to the microphone, or among soft things",
 }
-_CODES = {
-    OTHER_VOICE: TrainingErrorCode.ANOTHER_VOICE,
-    ECHO: TrainingErrorCode.ECHO,
-}
+_CODES = {OTHER_VOICE: TrainingErrorCode.ANOTHER_VOICE, ECHO: TrainingErrorCode.ECHO}
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The usable speech of a folder.
-
-    Attributes:
-        utterances: usable speech of one person, in the order of files and time.
-    """
-
     utterances: list[Utterance]
     dropped: list[DroppedSpeech]
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -206,31 +161,27 @@ class Selection:
 
 
 def select(folder: Path, encoder: Embedding, steps: SelectionSteps | None = None) -> Selection:
-    """Read a folder and choose what is used.
-
-    Raises:
-        RecordingsError: there is less than two minutes of usable speech of one person.
-    """
+    """Choose usable speech of one person; RecordingsError if it is less than two minutes."""
     steps = steps or SelectionSteps()
     # The spoken consent may be replaced, and a training goes on with what it has chosen before.
     recordings = [
         each for each in find_recordings(folder) if each.path.stem.lower() != SPOKEN_CONSENT
     ]
-    selection = _read(recordings, steps)
+    selection = read_speech(recordings, steps)
     if selection.unreadable and not selection.utterances and not selection.dropped:
         name, why = next(iter(selection.unreadable.items()))
         raise RecordingsError(
             f"{folder}: expected recordings, found none that can be read; the first, {name}: {why}."
         )
-    selection = _without_telephone(selection)
+    selection = without_telephone(selection)
     if selection.utterances:
-        selection = _without_others(folder, selection, encoder, steps)
+        selection = without_others(folder, selection, encoder, steps)
     if selection.seconds < LEAST_SECONDS:
-        raise _too_little(folder, selection)
+        raise too_little(folder, selection)
     return selection
 
 
-def _read(recordings: Sequence[OwnerRecording], steps: SelectionSteps) -> Selection:
+def read_speech(recordings: Sequence[OwnerRecording], steps: SelectionSteps) -> Selection:
     selection = Selection([], [])
     lengths = [recording_seconds(each) for each in recordings]
     total = min(sum(lengths), ENOUGH_SECONDS)
@@ -257,55 +208,48 @@ def _read(recordings: Sequence[OwnerRecording], steps: SelectionSteps) -> Select
     return selection
 
 
-def _without_telephone(selection: Selection) -> Selection:
+def without_telephone(selection: Selection) -> Selection:
     """Drop what holds nothing above 4 kHz; long files are judged alone, short ones together."""
+    together: dict[str, list[Utterance]] = {}
+    for name, group in groupby(selection.utterances, key=lambda utterance: utterance.file):
+        of_file = list(group)
+        is_long = sum(utterance.seconds for utterance in of_file) >= _JUDGED_ALONE_SECONDS
+        together.setdefault(name if is_long else "", []).extend(of_file)
     kept: list[Utterance] = []
     dropped = list(selection.dropped)
-    for utterances in _judged_together(selection.utterances):
+    for utterances in together.values():
         if is_telephone(utterances):
-            dropped += [_drop(utterance, TELEPHONE) for utterance in utterances]
+            dropped += [drop(utterance, TELEPHONE) for utterance in utterances]
         else:
             kept += utterances
-    return Selection(kept, dropped, selection.unreadable, selection.left_over)
+    return replace(selection, utterances=kept, dropped=dropped)
 
 
-def _judged_together(utterances: Sequence[Utterance]) -> Iterator[list[Utterance]]:
-    short: list[Utterance] = []
-    for _, group in groupby(utterances, key=lambda utterance: utterance.file):
-        of_file = list(group)
-        if sum(utterance.seconds for utterance in of_file) >= _JUDGED_ALONE_SECONDS:
-            yield of_file
-        else:
-            short += of_file
-    if short:
-        yield short
-
-
-def _without_others(
+def without_others(
     folder: Path, selection: Selection, encoder: Embedding, steps: SelectionSteps
 ) -> Selection:
     steps.begin("comparing voices")
-    people = tell_apart(selection.utterances, encoder, steps)
-    flagged = list(zip(selection.utterances, people.owner, strict=True))
-    others = [_drop(utterance, OTHER_VOICE) for utterance, is_owner in flagged if not is_owner]
-    if people.second_share:
+    is_owners, second_share = tell_apart(selection.utterances, encoder, steps)
+    flagged = list(zip(selection.utterances, is_owners, strict=True))
+    others = [drop(utterance, OTHER_VOICE) for utterance, is_owner in flagged if not is_owner]
+    if second_share:
         raise RecordingsError(
             f"{folder}: expected the voice of one person, found two, the second in"
-            f" {people.second_share:.0%} of the speech; leave out the recordings of one of them.",
+            f" {second_share:.0%} of the speech; leave out the recordings of one of them.",
             TrainingErrorCode.ANOTHER_VOICE,
-            _files(others, OTHER_VOICE),
+            files_dropped_for(others, OTHER_VOICE),
         )
     kept = [utterance for utterance, is_owner in flagged if is_owner]
-    return Selection(kept, selection.dropped + others, selection.unreadable, selection.left_over)
+    return replace(selection, utterances=kept, dropped=selection.dropped + others)
 
 
-def _drop(utterance: Utterance, reason: str) -> DroppedSpeech:
+def drop(utterance: Utterance, reason: str) -> DroppedSpeech:
     return DroppedSpeech(
         utterance.file, utterance.start, utterance.start + utterance.seconds, reason
     )
 
 
-def _too_little(folder: Path, selection: Selection) -> RecordingsError:
+def too_little(folder: Path, selection: Selection) -> RecordingsError:
     found = f"found {clock(selection.seconds)}"
     by_reason = seconds_by_reason(selection.dropped)
     reason = max(by_reason, key=lambda name: by_reason[name], default=None)
@@ -313,7 +257,7 @@ def _too_little(folder: Path, selection: Selection) -> RecordingsError:
     explains = reason is not None and selection.seconds + by_reason[reason] >= LEAST_SECONDS
     advice = _ADVICE.get(reason or "", "") if explains else ""
     code = _CODES.get(reason or "") if explains else None
-    files = () if code is None else _files(selection.dropped, reason)
+    files = () if code is None else files_dropped_for(selection.dropped, reason)
     return RecordingsError(
         f"{folder}: expected at least {clock(LEAST_SECONDS)} minutes of usable speech, {found};"
         f" {advice or f'record more, best {clock(RECOMMENDED_SECONDS)} minutes'}.",
@@ -322,7 +266,7 @@ def _too_little(folder: Path, selection: Selection) -> RecordingsError:
     )
 
 
-def _files(dropped: Sequence[DroppedSpeech], reason: str | None) -> Sequence[str]:
+def files_dropped_for(dropped: Sequence[DroppedSpeech], reason: str | None) -> Sequence[str]:
     return list(dict.fromkeys(part.file for part in dropped if part.reason == reason))
 
 
@@ -331,12 +275,6 @@ def seconds_by_reason(dropped: Sequence[DroppedSpeech]) -> Counter[str]:
     for part in dropped:
         total[part.reason] += part.seconds  # type: ignore[assignment]
     return total
-
-
-def clock(seconds: float) -> str:
-    """Minutes and seconds, such as 4:05."""
-    whole = int(seconds)
-    return f"{whole // 60}:{whole % 60:02d}"
 
 
 SHIPPED = Path(__file__).resolve().parents[1] / "people"
@@ -357,14 +295,19 @@ class OtherPeople:
 def find_others(folder: Path | None) -> OtherPeople:
     """Read other people's recordings from a folder, or those that come with the training.
 
-    In a folder with folders in it each is a person, otherwise each file is.
-
-    Raises:
-        RecordingsError: the folder has none.
+    In a folder with folders in it each is a person, otherwise each file is. Every other person is
+    a stranger, until there are enough of them.
     """
     if folder is not None:
-        return _part(_from_folder(folder))
-    heard, strangers = (_from_folder(SHIPPED / part) for part in ("heard", "strangers"))
+        people = people_in(folder)
+        names = list(people)
+        strange = names[1::2][:MOST_STRANGERS]
+        most = TAUGHT_SECONDS / (len(names) - len(strange))
+        taught = {name: first_seconds(people[name], most) for name in names if name not in strange}
+        return OtherPeople(
+            taught, {name: first_seconds(people[name], _STRANGER_SECONDS) for name in strange}
+        )
+    heard, strangers = (people_in(SHIPPED / part) for part in ("heard", "strangers"))
     return OtherPeople({f"{_READER}{name}": one for name, one in heard.items()}, strangers)
 
 
@@ -376,23 +319,14 @@ def readers_in(folder: Path) -> dict[str, list[Utterance]]:
     """
     strangers = {file.stem for file in (SHIPPED / "strangers").iterdir()}
     numbered: dict[str, list[Utterance]] = {}
-    for name, utterances in _from_folder(folder).items():
+    for name, utterances in people_in(folder).items():
         number = name.split("-")[0]
         if number not in strangers:
             numbered.setdefault(f"{_READER}{number}", []).extend(utterances)
     return numbered
 
 
-def _part(people: dict[str, list[Utterance]]) -> OtherPeople:
-    """Every other person is a stranger, until there are enough of them."""
-    names = list(people)
-    strangers = names[1::2][:MOST_STRANGERS]
-    most = TAUGHT_SECONDS / (len(names) - len(strangers))
-    taught = {n: _first_seconds(people[n], most) for n in names if n not in strangers}
-    return OtherPeople(taught, {n: _first_seconds(people[n], _STRANGER_SECONDS) for n in strangers})
-
-
-def _first_seconds(utterances: Sequence[Utterance], wanted: float) -> list[Utterance]:
+def first_seconds(utterances: Sequence[Utterance], wanted: float) -> list[Utterance]:
     kept: list[Utterance] = []
     for utterance in utterances:
         if sum(other.seconds for other in kept) >= wanted:
@@ -401,7 +335,7 @@ def _first_seconds(utterances: Sequence[Utterance], wanted: float) -> list[Utter
     return kept
 
 
-def _from_folder(folder: Path) -> dict[str, list[Utterance]]:
+def people_in(folder: Path) -> dict[str, list[Utterance]]:
     people: dict[str, list[Utterance]] = {}
     for recording in find_recordings(folder):
         person = Path(recording.name).parts[0].removesuffix(recording.path.suffix)

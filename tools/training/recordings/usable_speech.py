@@ -12,9 +12,9 @@ from pathlib import Path
 import av
 import numpy as np
 import scipy.ndimage
-from numpy.typing import NDArray
 
-from shared.speech.decoding.demuxing import Demuxer, Format
+from shared.speech.decoding.demuxing import Demuxer
+from shared.speech.decoding.frames import Format
 from shared.speech.decoding.recording import as_float, downmix
 from shared.speech.signal.analysis import Analysis, analyse, cut_at_pauses
 from shared.speech.signal.samples import FRAMES_PER_SECOND, decibels, ranked, resample
@@ -24,9 +24,7 @@ from shared.voices.voice import VoiceError
 from tools.training.decoder.features import RATE, Floats
 from tools.training.recordings.work_folder import RecordingsError
 
-SLOWEST_FALL = -105.0
-"""Of speech, in dB a second; slower ones are a room's."""
-
+SLOWEST_FALL = -105.0  # of speech, in dB a second; slower ones are a room's
 _FRAMES = 12
 _FASTEST_SHARE = 0.1
 _LEAST_FALLS = 20
@@ -36,27 +34,21 @@ _BELOW_LOUD_DB = 30.0
 
 
 def resounds(wave: Floats) -> bool:
-    """Return whether the room has an echo; False where there is too little speech.
+    """Return whether the room of a 16 kHz recording has an echo.
 
     Of 70 readers of LibriSpeech, 9 s each, none seems to; after an invented room of 0.8 s as loud
     as the voice, 69 of 70 do, after one of 0.4 s at half that power, none.
-
-    Args:
-        wave: float32 [N] at 16 kHz.
     """
     fall = fast_fall(wave)
     return fall is not None and fall > SLOWEST_FALL
 
 
 def fast_fall(wave: Floats) -> float | None:
-    """Measure the fast decay of the sound in dB a second; None if there is hardly any.
+    """Measure the fast decay of a 16 kHz recording in dB a second; None if there is hardly any.
 
     The tenth of the falls that is the steepest begins here; each lasts 120 ms and is the slope of
     the level in that time. After the signal's decay rates of Wen, Habets and Naylor, "Blind
     estimation of reverberation time based on the distribution of signal decay rates" (2008).
-
-    Args:
-        wave: float32 [N] at 16 kHz.
     """
     # Differences: what is low falls slowly in any voice.
     steps = np.diff(wave)
@@ -84,14 +76,6 @@ _DTYPES = {"u8": "u1", "s16": "<i2", "s32": "<i4", "s64": "<i8", "flt": "<f4", "
 
 @dataclass(frozen=True)
 class RecordingPiece:
-    """A part of a recording.
-
-    Attributes:
-        start: seconds in the file at which it begins.
-        samples: float32 [N], one channel.
-        rate: in Hz, the recording's own, at most 48 000.
-    """
-
     file: str
     start: float
     samples: Floats
@@ -105,18 +89,14 @@ class OwnerRecording:
 
 
 def find_recordings(folder: Path) -> list[OwnerRecording]:
-    """Find the recordings in a folder and the folders in it, by their names, in order.
-
-    Raises:
-        RecordingsError: there is no such folder, or no recording in it.
-    """
+    """Find the recordings in a folder and the folders in it; RecordingsError if there are none."""
     if not folder.is_dir():
         raise RecordingsError(f"{folder}: expected a folder with recordings, found none.")
     paths = (path for path in sorted(folder.rglob("*")) if path.suffix.lower() in SOUND_SUFFIXES)
     found = [
         OwnerRecording(path, path.relative_to(folder).as_posix())
         for path in paths
-        if _visible(path)
+        if path.is_file() and not path.name.startswith(".")  # as companion files of macOS do
     ]
     if not found:
         raise RecordingsError(
@@ -126,26 +106,18 @@ def find_recordings(folder: Path) -> list[OwnerRecording]:
     return found
 
 
-def _visible(path: Path) -> bool:
-    return path.is_file() and not path.name.startswith(".")
-
-
 def read_pieces(recording: OwnerRecording) -> Iterator[RecordingPiece]:
-    """Decode a recording in pieces of up to a minute.
-
-    Raises:
-        RecordingsError: it cannot be read; the message says why, without the file's name.
-    """
-    demuxer = _open(recording.path)
+    """Decode in pieces of up to a minute; RecordingsError says why it cannot be read."""
+    demuxer = open_recording(recording.path)
     parts: list[bytes] = []
     size = read = 0
     try:
         for chunk in demuxer.chunks(_LONGEST_SECONDS, 1 << 62):
             parts.append(bytes(chunk))
             size += len(parts[-1])
-            form = _format_of(demuxer)
+            form = format_of(demuxer)
             if size >= PIECE_SECONDS * form.sample_rate * form.bytes_per_sample:
-                yield _piece(recording, read, parts, form)
+                yield piece_of(recording, read, parts, form)
                 read += size // form.bytes_per_sample
                 parts, size = [], 0
     except VoiceError as error:
@@ -154,7 +126,7 @@ def read_pieces(recording: OwnerRecording) -> Iterator[RecordingPiece]:
             message = error.message[:1].lower() + error.message[1:].rstrip(".")
             raise RecordingsError(message) from error
     if parts:
-        yield _piece(recording, read, parts, _format_of(demuxer))
+        yield piece_of(recording, read, parts, format_of(demuxer))
 
 
 def recording_seconds(recording: OwnerRecording) -> float:
@@ -166,7 +138,7 @@ def recording_seconds(recording: OwnerRecording) -> float:
         return 0.0
 
 
-def _open(path: Path) -> Demuxer:
+def open_recording(path: Path) -> Demuxer:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise RecordingsError("it has more than 1 GiB; save it as FLAC or in several files")
@@ -179,13 +151,13 @@ def _open(path: Path) -> Demuxer:
     return Demuxer(data, container)
 
 
-def _format_of(demuxer: Demuxer) -> Format:
+def format_of(demuxer: Demuxer) -> Format:
     if demuxer.format is None:
         raise RecordingsError("nothing in it can be decoded")
     return demuxer.format
 
 
-def _piece(
+def piece_of(
     recording: OwnerRecording, read: int, parts: list[bytes], form: Format
 ) -> RecordingPiece:
     interleaved = as_float(np.frombuffer(b"".join(parts), _DTYPES[form.sample_type]))
@@ -225,13 +197,7 @@ _STEP = RATE // 50
 
 @dataclass(frozen=True)
 class Utterance:
-    """Usable speech without long pauses.
-
-    Attributes:
-        start: seconds in the file.
-        samples: float32 [N].
-        rate: in Hz.
-    """
+    """Usable speech without long pauses; `start` in seconds of the file, `rate` in Hz."""
 
     file: str
     start: float
@@ -245,8 +211,6 @@ class Utterance:
 
 @dataclass(frozen=True)
 class DroppedSpeech:
-    """A part of a recording that is not used, in seconds of the file, and why."""
-
     file: str
     start: float
     end: float
@@ -258,29 +222,28 @@ class DroppedSpeech:
 
 
 def screen(piece: RecordingPiece) -> tuple[list[Utterance], list[DroppedSpeech]]:
-    """Part a piece of a recording into usable speech and the rest, both in order of time."""
     analysis = analyse(piece.samples, piece.rate, NoClock())
     kept: list[Utterance] = []
     dropped: list[DroppedSpeech] = []
-    stretches = list(_stretches(analysis))
+    stretches = list(stretches_of(analysis))
     echo = ECHO if resounds(analysis.wave) else None
     for begin, end in stretches:
-        reason = _fault(piece, analysis, begin, end)
+        reason = fault_of(piece, analysis, begin, end)
         if reason in (None, MUSIC):
             # Partials that go on sounding in a room seem to be an instrument's.
             reason = echo or reason
         if reason is None:
-            kept.append(_cut(piece, begin, end))
+            kept.append(cut(piece, begin, end))
         else:
-            dropped.append(_dropped(piece, begin, end, reason))
+            dropped.append(dropped_part(piece, begin, end, reason))
     edges = [0, *(edge for stretch in stretches for edge in stretch), len(analysis.speech)]
     gaps = list(pairwise(edges))[::2]
     silent = [gap for gap in gaps if gap[1] - gap[0] >= _REPORTED_SILENCE]
-    dropped += [_dropped(piece, begin, end, SILENCE) for begin, end in silent]
+    dropped += [dropped_part(piece, begin, end, SILENCE) for begin, end in silent]
     return kept, sorted(dropped, key=lambda part: part.start)
 
 
-def _stretches(analysis: Analysis) -> Iterator[tuple[int, int]]:
+def stretches_of(analysis: Analysis) -> Iterator[tuple[int, int]]:
     """First frame and frame after the last of every stretch of sound, at most 12 s long."""
     edges = np.flatnonzero(np.diff(np.pad(analysis.speech.astype(np.int8), 1)))
     for first, last in edges.reshape(-1, 2).tolist():
@@ -289,27 +252,29 @@ def _stretches(analysis: Analysis) -> Iterator[tuple[int, int]]:
             yield first + chunk.begin, first + chunk.end
 
 
-def _cut(piece: RecordingPiece, begin: int, end: int) -> Utterance:
+def cut(piece: RecordingPiece, begin: int, end: int) -> Utterance:
     hop = piece.rate / FRAMES_PER_SECOND
     samples = piece.samples[round(begin * hop) : round(end * hop)].copy()
     return Utterance(piece.file, piece.start + begin / FRAMES_PER_SECOND, samples, piece.rate)
 
 
-def _dropped(piece: RecordingPiece, begin: int, end: int, reason: str) -> DroppedSpeech:
+def dropped_part(piece: RecordingPiece, begin: int, end: int, reason: str) -> DroppedSpeech:
     start = piece.start + begin / FRAMES_PER_SECOND
     stop = min(piece.start + end / FRAMES_PER_SECOND, piece.start + len(piece.samples) / piece.rate)
     return DroppedSpeech(piece.file, start, stop, reason)
 
 
-def _fault(piece: RecordingPiece, analysis: Analysis, begin: int, end: int) -> str | None:
+def fault_of(piece: RecordingPiece, analysis: Analysis, begin: int, end: int) -> str | None:
     heard = analysis.wave[begin * RATE // FRAMES_PER_SECOND : end * RATE // FRAMES_PER_SECOND]
     if end - begin < SHORTEST_FRAMES:
         return SHORT
     if persistence(heard) > _MOST_PERSISTENT:
         return MUSIC
-    if _clipped_share(_cut(piece, begin, end).samples, piece.samples) > _MOST_CLIPPED:
+    if clipped_share(cut(piece, begin, end).samples, piece.samples) > _MOST_CLIPPED:
         return CLIPPED
-    if _above_noise(analysis, begin, end) < _LEAST_ABOVE_NOISE_DB:
+    levels = analysis.levels.frames
+    quiet = ranked(levels[max(begin - _AROUND, 0) : end + _AROUND], _QUIET_SHARE)
+    if ranked(levels[begin:end], 0.9) - quiet < _LEAST_ABOVE_NOISE_DB:
         return NOISE
     return None
 
@@ -319,9 +284,6 @@ def persistence(wave: Floats) -> float:
 
     The correlation of the spectra's fine structure with that of 160 ms later, where it is loud. The
     partials of a voice glide; those of instruments last as long as a note.
-
-    Args:
-        wave: float32 [N] at 16 kHz.
     """
     if len(wave) < _LEAST_FOR_MUSIC * RATE:
         return 0.0
@@ -337,7 +299,7 @@ def persistence(wave: Floats) -> float:
     return float(likeness[both].mean()) if both.any() else 0.0
 
 
-def _clipped_share(samples: Floats, whole: Floats) -> float:
+def clipped_share(samples: Floats, whole: Floats) -> float:
     """Share of samples in flat tops near the recording's peak; of unclipped speech none."""
     peak = float(np.abs(whole).max(initial=0.0))
     is_high = np.abs(samples) > _NEAR_PEAK * peak
@@ -346,33 +308,19 @@ def _clipped_share(samples: Floats, whole: Floats) -> float:
     return float(runs.mean()) if len(runs) else 0.0
 
 
-def _above_noise(analysis: Analysis, begin: int, end: int) -> float:
-    """By how many dB the loud part of a stretch is above the quietest moments in and around it."""
-    levels = analysis.levels.frames
-    around = levels[max(begin - _AROUND, 0) : end + _AROUND]
-    return ranked(levels[begin:end], 0.9) - ranked(around, _QUIET_SHARE)
+def is_telephone(utterances: list[Utterance]) -> bool:
+    """Compare the level of 4.3 to 5.5 kHz with that of 2.3 to 3.3 kHz.
 
-
-def height_db(utterances: list[Utterance]) -> float:
-    """Measure the level of 4.3 to 5.5 kHz against 2.3 to 3.3 kHz, in dB.
-
-    20 s of anybody gave -20 or more; telephones and their codecs give -30 or less.
+    20 s of anybody gave -20 dB or more; telephones and their codecs give -30 or less.
     """
-    power = np.concatenate([_spectra(utterance) for utterance in utterances])
-    hertz = np.arange(power.shape[1]) * RATE / _FFT
+    spectra = []
+    for utterance in utterances:
+        wave = analyse(utterance.samples, utterance.rate, NoClock()).wave
+        padded = np.pad(wave, (0, max(0, _FFT - len(wave))))
+        frames = np.lib.stride_tricks.sliding_window_view(padded, _FFT)[:: _FFT // 2]
+        spectra.append(np.abs(np.fft.rfft(frames * np.hanning(_FFT))) ** 2)
+    power, hertz = np.concatenate(spectra), np.arange(_FFT // 2 + 1) * RATE / _FFT
     low = power[:, (hertz > 2_300) & (hertz < 3_300)].mean(1)
     high = power[:, (hertz > 4_300) & (hertz < 5_500)].mean(1)
-    return float(10 * np.log10((ranked(high, 0.97) + 1e-20) / (ranked(low, 0.97) + 1e-20)))
-
-
-def _spectra(utterance: Utterance) -> NDArray[np.float32]:
-    wave = analyse(utterance.samples, utterance.rate, NoClock()).wave
-    padded = np.pad(wave, (0, max(0, _FFT - len(wave))))
-    frames = np.lib.stride_tricks.sliding_window_view(padded, _FFT)[:: _FFT // 2]
-    spectra: NDArray[np.float32] = np.abs(np.fft.rfft(frames * np.hanning(_FFT))) ** 2
-    return spectra
-
-
-def is_telephone(utterances: list[Utterance]) -> bool:
-    """Return whether no speech lies above 4 kHz."""
-    return height_db(utterances) < _LEAST_HIGH_DB
+    height = 10 * np.log10((ranked(high, 0.97) + 1e-20) / (ranked(low, 0.97) + 1e-20))
+    return bool(height < _LEAST_HIGH_DB)

@@ -55,14 +55,12 @@ class TrainingProgress:
         if self._first < 0:
             # After a break the stage goes on from here.
             self._first = done - 1
-        if now - self._shown < _EVERY_SECONDS[self.out.isatty()] and done < total:
+        if total <= 0 or (now - self._shown < _EVERY_SECONDS[self.out.isatty()] and done < total):
             return
         self._shown = now
-        if total <= 0:
-            return
         steps = max(done - self._first, 1)
         left = (now - self._began) / steps * (total - done)
-        notes = [f"{done / total:4.0%}", f"{_clock(left)} left", note]
+        notes = [f"{done / total:4.0%}", f"{clock(left)} left", note]
         self._write(", ".join(part for part in notes if part))
 
     def say(self, sentence: str) -> None:
@@ -83,8 +81,8 @@ class TrainingProgress:
             self.out.write("\n")
 
 
-def _clock(seconds: float) -> str:
-    whole = round(seconds)
+def clock(seconds: float) -> str:
+    whole = int(seconds)
     return f"{whole // 60}:{whole % 60:02d}"
 
 
@@ -106,20 +104,15 @@ class WorkFolder:
     def open(
         cls, path: Path, recordings: Path, choices: str, beside: Iterable[Path | None] = ()
     ) -> "WorkFolder":
-        """Opens the folder; what was made of other recordings or with other choices is removed.
+        """Open the folder; what was made of other recordings or with other choices is removed.
 
-        Args:
-            beside: folders of more recordings, whose files are compared in the same way; None
-                for those that come with the training.
-
-        Raises:
-            RecordingsError: there is no such folder; nothing is removed then.
+        RecordingsError: there is no such folder of recordings; nothing is removed then.
         """
         folders = [recordings, *(folder for folder in beside if folder is not None)]
         for folder in folders:
             if not folder.is_dir():
                 raise RecordingsError(f"{folder}: expected a folder with recordings, found none.")
-        wanted = _fingerprint(folders, choices)
+        wanted = fingerprint(folders, choices)
         stamp = path / "made_of.txt"
         if path.exists() and (not stamp.exists() or stamp.read_text() != wanted):
             shutil.rmtree(path)
@@ -128,7 +121,6 @@ class WorkFolder:
         return cls(path)
 
     def kept(self, name: str, make: Callable[[], Made]) -> Made:
-        """Return the stored value of this name, or make and store it."""
         if self.has(name):
             kept: Made = self.read(name)
             return kept
@@ -160,18 +152,16 @@ class WorkFolder:
 
     @property
     def listening(self) -> Path:
-        """Where samples, pictures and the page for the owner's ear are put."""
         return self.path / "listen"
 
 
-def _fingerprint(folders: Iterable[Path], choices: str) -> str:
-    parts = [_files(folder) for folder in folders]
-    return hashlib.sha256(json.dumps([*parts, choices, _FORM]).encode()).hexdigest()
-
-
-def _files(folder: Path) -> list[tuple[str, int, int]]:
-    return [
-        (file.relative_to(folder).as_posix(), file.stat().st_size, file.stat().st_mtime_ns)
-        for file in sorted(folder.rglob("*"))
-        if file.is_file() and file.stem.lower() != SPOKEN_CONSENT
+def fingerprint(folders: Iterable[Path], choices: str) -> str:
+    parts = [
+        [
+            (file.relative_to(folder).as_posix(), file.stat().st_size, file.stat().st_mtime_ns)
+            for file in sorted(folder.rglob("*"))
+            if file.is_file() and file.stem.lower() != SPOKEN_CONSENT
+        ]
+        for folder in folders
     ]
+    return hashlib.sha256(json.dumps([*parts, choices, _FORM]).encode()).hexdigest()

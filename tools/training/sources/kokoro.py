@@ -37,22 +37,16 @@ _SIGNS = re.compile(r"([,.!?;])")
 
 
 def english_symbols(text: str) -> str:
-    """Write an English text as Kokoro's symbols.
-
-    Raises:
-        FileNotFoundError: espeak-ng is not installed.
-        subprocess.CalledProcessError: it fails.
-    """
     written = ""
     for piece in map(str.strip, _SIGNS.split(text)):
         if _SIGNS.fullmatch(piece):
             written += piece
         elif piece:
-            written += (" " if written else "") + _phones(piece)
+            written += (" " if written else "") + phones_of(piece)
     return written
 
 
-def _phones(text: str) -> str:
+def phones_of(text: str) -> str:
     command = ["espeak-ng", "-q", "--ipa", "-v", "en-us"]
     spoken = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
     phones = " ".join(spoken.stdout.split())
@@ -67,9 +61,7 @@ JUDGES = ("jf_alpha", "jf_gongitsune", "jm_kumo")
 _KONIWA = ("jf_gongitsune", "jf_nezumi", "jf_tebukuro", "jm_kumo")
 """Voices made of recordings that Koniwa publishes under CC BY."""
 
-_LITTLE = ("jf_gongitsune", "jm_kumo")
-"""Of whom mixed strangers have little."""
-
+_LITTLE = ("jf_gongitsune", "jm_kumo")  # of whom mixed strangers have little
 _OF_PAIRS = ("jf_alpha", "jf_nezumi", "jf_tebukuro")
 """Of whom the strangers are mixed that say the same as Hina."""
 _OWN_MANNER = 0.3
@@ -77,31 +69,24 @@ _OWN_MANNER = 0.3
 _TRACTS = (0.8, 1.2)
 
 
-def alone(name: str) -> Mixture:
-    return Mixture({name: 1.0}, {name: 1.0})
-
-
 def stranger(seed: int) -> Mixture:
     """Mix a voice by chance, with little of those that judge, and of recordings under CC BY."""
     random = default_rng((7, seed))
-    sound, manner = (_mixed(random, _KONIWA, spread) for spread in (0.6, 0.4))
+    sound, manner = (mixed_weights(random, _KONIWA, spread) for spread in (0.6, 0.4))
     while max(abs(sound[name]) for name in _KONIWA) > 1 or max(sound[n] for n in _LITTLE) > 0.4:
-        sound = _mixed(random, _KONIWA, 0.6)
+        sound = mixed_weights(random, _KONIWA, 0.6)
     return Mixture(sound, manner, round(float(random.uniform(*_TRACTS)), 3))
 
 
 def pair_of(seed: int) -> tuple[Mixture, Mixture]:
-    """Mix a stranger, and give Hina the same rhythm and melody.
-
-    The rhythm is Hina's own in three of ten pairs, and else mixed by chance.
-    """
+    """Mix a stranger, and give Hina the same rhythm and melody, in three of ten her own."""
     random = default_rng((11, seed))
-    sound, mixed = (_mixed(random, _OF_PAIRS, 0.35) for _ in range(2))
+    sound, mixed = (mixed_weights(random, _OF_PAIRS, 0.35) for _ in range(2))
     manner = NOBODY.manner if random.random() < _OWN_MANNER else mixed
     return Mixture(sound, manner, NOBODY.tract), Mixture(NOBODY.sound, manner, NOBODY.tract)
 
 
-def _mixed(random: Generator, names: Sequence[str], spread: float) -> dict[str, float]:
+def mixed_weights(random: Generator, names: Sequence[str], spread: float) -> dict[str, float]:
     weights = random.normal(1 / len(names), spread, len(names))
     weights = (weights + (1 - weights.sum()) / len(names)).round(3)
     return dict(zip(names, weights.tolist(), strict=True))
@@ -122,7 +107,6 @@ class _Writer:
         self._settings = SessionSettings()
 
     def write(self, name: str, mixture: Mixture, lines: Iterable[Line]) -> None:
-        """Write a folder of WAV files and their texts; what is there already stays."""
         folder = self._folder / name
         folder.mkdir(parents=True, exist_ok=True)
         voice = load(mixture, self._settings)
@@ -132,7 +116,7 @@ class _Writer:
             file = folder / f"{language}{number:03}.wav"
             listed.append(f"{file.name}\t{language}\t{text}\n")
             if not file.exists():
-                _store(file, trim(voice.speak(self._symbols(language, text), 1.0), SAMPLE_RATE))
+                store(file, trim(voice.speak(self._symbols(language, text), 1.0), SAMPLE_RATE))
             seconds += soundfile.info(file).duration
         (folder / "transcripts.tsv").write_text("".join(listed), "utf-8")
         print(f"{folder}: {len(listed)} files, {seconds / 60:.1f} minutes", flush=True)
@@ -142,7 +126,7 @@ class _Writer:
         folder = self._folder / "pairs"
         folder.mkdir(parents=True, exist_ok=True)
         random = Random(11)
-        japanese_lines, english_lines = _lines("hina_ja.txt", "ja"), _lines("hina_en.txt", "en")
+        japanese_lines, english_lines = lines_of("hina_ja.txt", "ja"), lines_of("hina_en.txt", "en")
         for number in range(count):
             file = folder / f"{number:03}.wav"
             language, text = random.choice(
@@ -154,7 +138,7 @@ class _Writer:
                     load(mixture, self._settings).speak(symbols, speed)
                     for mixture in pair_of(number)
                 ]
-                _store(file, np.stack(both, 1))
+                store(file, np.stack(both, 1))
         print(f"{folder}: {count} pairs", flush=True)
 
     def write_people(self) -> None:
@@ -169,11 +153,11 @@ class _Writer:
             voice = load(stranger(seed), self._settings)
             parts = [
                 part
-                for text in _small_talk(seed)
+                for text in small_talk(seed)
                 for part in (trim(voice.speak(self._symbols("ja", text), 1.0), SAMPLE_RATE), pause)
             ]
             said = np.concatenate(parts[:-1])[: _MOST_SECONDS_OF_STRANGERS * SAMPLE_RATE]
-            _store(draft, said)
+            store(draft, said)
             encode = ["ffmpeg", "-y", "-v", "error", "-i", str(draft), "-b:a", "24k", str(file)]
             subprocess.run(encode, check=True)
             draft.unlink()
@@ -185,19 +169,19 @@ class _Writer:
         return symbols_of_text(text, self._settings.front_end)
 
 
-def _store(file: Path, samples: Samples) -> None:
+def store(file: Path, samples: Samples) -> None:
     draft = file.with_suffix(".draft")
     soundfile.write(draft, samples, SAMPLE_RATE, "PCM_16", format="WAV")
     draft.rename(file)
 
 
-def _lines(file: str, language: str) -> list[Line]:
+def lines_of(file: str, language: str) -> list[Line]:
     return [(language, line) for line in (_TEXTS / file).read_text("utf-8").splitlines()]
 
 
-def _small_talk(seed: int) -> list[str]:
+def small_talk(seed: int) -> list[str]:
     random = Random(seed)
-    first = random.choice(_lines("hina_ja.txt", "ja"))[1]
+    first = random.choice(lines_of("hina_ja.txt", "ja"))[1]
     return [first, *(japanese(random) for _ in range(_SENTENCES_OF_STRANGERS - 1))]
 
 
@@ -211,9 +195,10 @@ def main() -> None:
     writer = _Writer(asked.folder)
     if asked.only in (None, "judges"):
         for name in JUDGES:
-            writer.write(f"judge-ja/{name}", alone(name), _lines("judge_ja.txt", "ja"))
+            alone = Mixture({name: 1.0}, {name: 1.0})
+            writer.write(f"judge-ja/{name}", alone, lines_of("judge_ja.txt", "ja"))
     if asked.only in (None, "hina"):
-        writer.write("hina", NOBODY, _lines("hina_ja.txt", "ja") + _lines("hina_en.txt", "en"))
+        writer.write("hina", NOBODY, lines_of("hina_ja.txt", "ja") + lines_of("hina_en.txt", "en"))
     if asked.only in (None, "pairs"):
         writer.write_pairs(_PAIRS)
     if asked.only in (None, "people"):

@@ -5,7 +5,6 @@ python -m tools.training.sources.reader VOICE FOLDER [--minutes 6] [--mean LOW H
 
 import argparse
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,98 +20,10 @@ from numpy.typing import NDArray
 from shared.speech.engines.japanese import HtsVoice
 from tools.training.sources.sentences import dictionary_words, english
 
-
-@dataclass(frozen=True)
-class TimedSpeech:
-    """Samples (float32), their rate, and (phone, end in seconds) in the speaker's phone set."""
-
-    wave: NDArray[np.float32]
-    rate: int
-    phones: list[tuple[str, float]]
+Spoken = tuple[NDArray[np.float32], int]  # samples and their rate in Hz
 
 
-@dataclass(frozen=True)
-class Register:
-    """Mean and spread of the melody in Hz, in place of the voice's own."""
-
-    mean_hz: float
-    spread_hz: float
-
-    def options(self) -> list[str]:
-        mean = f"int_f0_target_mean={self.mean_hz:.1f}"
-        return ["--setf", mean, "--setf", f"int_f0_target_stddev={self.spread_hz:.1f}"]
-
-
-def speak_with_flite(
-    scratch: Path,
-    voice: str,
-    stretch: float,
-    *,
-    text: str = "",
-    phones: str = "",
-    register: Register | None = None,
-) -> TimedSpeech:
-    with TemporaryDirectory(dir=scratch) as folder:
-        file = Path(folder) / "wav"
-        command = ["flite", "-voice", voice, "--setf", f"duration_stretch={stretch:.3f}"]
-        command += register.options() if register else []
-        command += ["-o", str(file), "-psdur", *(["-t", text] if text else ["-p", phones])]
-        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        wave, rate = soundfile.read(file, dtype="float32")
-    timed = [entry.rsplit(":", 1) for entry in printed.split() if ":" in entry]
-    return TimedSpeech(wave, rate, [(phone, float(end)) for phone, end in timed])
-
-
-_PROGRAM = """
-(define (finish utterance file)
-  (utt.save.wave utterance (string-append file ".wav") 'riff)
-  (utt.save.segs utterance (string-append file ".seg")))
-(define (say voice file text)
-  (eval (list voice))
-  (finish (utt.synth (eval (list 'Utterance 'Text text))) file))
-"""
-
-
-@dataclass(frozen=True)
-class NumberedText:
-    voice: str
-    text: str
-
-
-def speak_with_festival(scratch: Path, orders: list[NumberedText]) -> list[TimedSpeech | None]:
-    """Speaks many orders in one run of Festival; None for those that it could not speak."""
-    with TemporaryDirectory(dir=scratch) as name:
-        folder = Path(name)
-        calls = [_call(order, folder / str(index)) for index, order in enumerate(orders)]
-        (folder / "program.scm").write_text(_PROGRAM + "\n".join(calls), encoding="utf-8")
-        subprocess.run(
-            ["festival", "-b", str(folder / "program.scm")], capture_output=True, check=False
-        )
-        return [_read(folder / str(index)) for index in range(len(orders))]
-
-
-def _call(order: NumberedText, file: Path) -> str:
-    text = order.text.replace("\\", "").replace('"', "")
-    return f'(say \'voice_{order.voice} "{file}" "{text}")'
-
-
-def _read(file: Path) -> TimedSpeech | None:
-    wave_file, segment_file = file.with_suffix(".wav"), file.with_suffix(".seg")
-    if not (wave_file.exists() and segment_file.exists()):
-        return None
-    wave, rate = soundfile.read(wave_file, dtype="float32")
-    return TimedSpeech(wave, rate, read_labels(segment_file))
-
-
-def read_labels(file: Path) -> list[tuple[str, float]]:
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    body = lines[lines.index("#") + 1 :]
-    columns = [line.split() for line in body if len(line.split()) >= 3]
-    return [(column[2], float(column[0])) for column in columns]
-
-
-MEI = "mei"
-"""The HTS voice that the character Mei is made of; it reads Japanese sentences."""
+MEI = "mei"  # the HTS voice that the character Mei is made of; it reads Japanese sentences
 FLITE_VOICES = ("awb", "kal16", "rms", "slt")
 _AT_ONCE = 10
 _SEED = 1
@@ -121,69 +32,55 @@ _JAPANESE = Path(__file__).parents[1] / "sources" / "texts" / "hina_ja.txt"
 
 
 @dataclass(frozen=True)
-class Registers:
-    """The pitch of sentences: a mean that is drawn for each, and a spread, in Hz.
+class Register:
+    """The pitch of sentences in Hz: a mean that is drawn for each, and a spread.
 
     A diphone voice speaks nearly on one note, and a character that has heard no other melody is at
     a loss with visitors who have one.
     """
 
-    lowest_mean_hz: float
-    highest_mean_hz: float
-    spread_hz: float
+    lowest_mean: float
+    highest_mean: float
+    spread: float
 
-    def draw(self, random: Random) -> Register:
-        mean = random.uniform(self.lowest_mean_hz, self.highest_mean_hz)
-        return Register(mean, self.spread_hz)
+    def draw_options(self, random: Random) -> list[str]:
+        mean = random.uniform(self.lowest_mean, self.highest_mean)
+        options = f"int_f0_target_mean={mean:.1f}", f"int_f0_target_stddev={self.spread:.1f}"
+        return ["--setf", options[0], "--setf", options[1]]
 
 
-def read(
-    voice: str, words: list[str], scratch: Path, registers: Registers | None = None
-) -> Iterator[TimedSpeech]:
-    """Read random words in rows without end; the same arguments give the same speech.
-
-    Args:
-        voice: of flite, or one that Festival has, for example ``"ked_diphone"``.
-        registers: of voices of flite; the voice's own if None.
-
-    Raises:
-        ValueError: Festival does not speak with that voice.
-    """
+def read_english(
+    voice: str, words: list[str], register: Register | None = None
+) -> Iterator[Spoken]:
+    """Read random words in rows without end with a voice of flite, the same each time."""
     random = Random(_SEED)
-    while True:
-        texts = [english(random, words) for _ in range(_AT_ONCE)]
-        if voice in FLITE_VOICES:
-            for text in texts:
-                register = registers.draw(random) if registers else None
-                yield speak_with_flite(scratch, voice, 1.0, text=text, register=register)
-            continue
-        spoken = speak_with_festival(scratch, [NumberedText(voice, text) for text in texts])
-        heard = [speech for speech in spoken if speech is not None]
-        if not heard:
-            raise ValueError(
-                f"{voice}: expected a voice of flite ({', '.join(FLITE_VOICES)}) or one that"
-                " Festival has, found none; install its Debian package."
-            )
-        yield from heard
+    with TemporaryDirectory() as scratch:
+        file = Path(scratch) / "said.wav"
+        while True:
+            # Ten at a time: the recordings that characters were made of were drawn so.
+            for text in [english(random, words) for _ in range(_AT_ONCE)]:
+                options = register.draw_options(random) if register else []
+                command = ["flite", "-voice", voice, "--setf", "duration_stretch=1.000", *options]
+                subprocess.run([*command, "-o", str(file), "-t", text], check=True)
+                yield soundfile.read(file, dtype="float32")
 
 
-def read_japanese(texts: list[str]) -> Iterator[TimedSpeech]:
+def read_japanese(texts: list[str]) -> Iterator[Spoken]:
     """Read each text once with the HTS voice Mei, slower or faster, lower or higher."""
     random, voice = Random(_SEED), HtsVoice()
     for text in texts:
         labels = pyopenjtalk.extract_fullcontext(text)[1:-1]  # without the silence around it
         spoken = voice.synthesise(labels, random.uniform(0.85, 1.1), random.gauss(0, 1))
         spoken *= _PEAK / float(np.abs(spoken).max())
-        yield TimedSpeech(spoken, voice.sample_rate, [])
+        yield spoken, voice.sample_rate
 
 
-def write(speech: Iterable[TimedSpeech], folder: Path, minutes: float) -> float:
-    """Write each as a WAV file until there is enough; how many seconds were written."""
+def write(speech: Iterable[Spoken], folder: Path, minutes: float) -> float:
     folder.mkdir(parents=True, exist_ok=True)
     seconds = 0.0
-    for number, spoken in enumerate(speech):
-        soundfile.write(folder / f"{number:04d}.wav", spoken.wave, spoken.rate)
-        seconds += len(spoken.wave) / spoken.rate
+    for number, (wave, rate) in enumerate(speech):
+        soundfile.write(folder / f"{number:04d}.wav", wave, rate)
+        seconds += len(wave) / rate
         if seconds >= minutes * 60:
             break
     return seconds
@@ -191,35 +88,26 @@ def write(speech: Iterable[TimedSpeech], folder: Path, minutes: float) -> float:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument(
-        "voice", help=f"{MEI}, one of flite ({', '.join(FLITE_VOICES)}), or one of Festival"
-    )
-    parser.add_argument("folder", type=Path, help="for the WAV files")
-    parser.add_argument("--minutes", type=float, default=6.0, help="of speech (default: 6)")
-    parser.add_argument(
+    add = parser.add_argument
+    add("voice", choices=(MEI, *FLITE_VOICES))
+    add("folder", type=Path, help="for the WAV files")
+    add("--minutes", type=float, default=6.0, help="of speech (default: 6)")
+    add(
         "--mean", type=float, nargs=2, metavar=("LOW", "HIGH"),
         help="the mean pitch in Hz of a voice of flite, drawn for each sentence",
     )  # fmt: skip
-    parser.add_argument("--spread", type=float, default=28.0, help="of the pitch (default: 28 Hz)")
+    add("--spread", type=float, default=28.0, help="of the pitch (default: 28 Hz)")
     options = parser.parse_args(arguments)
     if options.voice == MEI:
-        texts = _JAPANESE.read_text("utf-8").split()
-        seconds = write(read_japanese(texts), options.folder, options.minutes)
+        speech = read_japanese(_JAPANESE.read_text("utf-8").split())
     else:
-        seconds = _write_english(options)
+        low, high = options.mean or (0.0, 0.0)
+        register = Register(low, high, options.spread) if options.mean else None
+        model = Path(pocketsphinx.__file__).parent / "model" / "en-us"
+        words = dictionary_words(model / "cmudict-en-us.dict")
+        speech = read_english(options.voice, words, register)
+    seconds = write(speech, options.folder, options.minutes)
     print(f"{seconds / 60:.1f} minutes of speech in {options.folder}")
-
-
-def _write_english(options: argparse.Namespace) -> float:
-    registers = None
-    if options.mean:
-        lowest, highest = options.mean
-        registers = Registers(lowest, highest, options.spread)
-    dictionary = Path(pocketsphinx.__file__).parent / "model" / "en-us" / "cmudict-en-us.dict"
-    words = dictionary_words(dictionary)
-    with tempfile.TemporaryDirectory() as scratch:
-        speech = read(options.voice, words, Path(scratch), registers)
-        return write(speech, options.folder, options.minutes)
 
 
 if __name__ == "__main__":

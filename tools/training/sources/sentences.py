@@ -41,10 +41,10 @@ def japanese(random: Random) -> str:
         return choose(_SAYINGS) + choose(_SAYINGS)
     if pattern < 0.52:
         return f"{choose(_THINGS)}より{choose(_THINGS)}の方が{choose(_KIND)}{choose(_PEOPLE)}に似合う。"
-    return "、".join(_invented_word(random) for _ in range(random.randint(2, 4)))
+    return "、".join(invented_word(random) for _ in range(random.randint(2, 4)))
 
 
-def _invented_word(random: Random) -> str:
+def invented_word(random: Random) -> str:
     word = ""
     for index in range(random.randint(2, 6)):
         word += random.choice(_MORAE)
@@ -56,12 +56,10 @@ def _invented_word(random: Random) -> str:
 
 
 def english(random: Random, words: list[str]) -> str:
-    """Four to eight words of a pronouncing dictionary in a row."""
     return " ".join(random.choice(words) for _ in range(random.randint(4, 8)))
 
 
 def dictionary_words(dictionary: Path) -> list[str]:
-    """Words of a CMU-style pronouncing dictionary that are worth speaking."""
     with dictionary.open(encoding="utf-8") as lines:
         heads = (line.split()[0] for line in lines)
         return [head for head in heads if head.isalpha() and 2 < len(head) < 11]

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
@@ -12,6 +13,7 @@ from shared.speech.engines.interface import ConversionOptions
 from shared.speech.engines.registry import ENGINES, build_engine
 from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
+from tests.unit.training.conftest import CHARACTERS, copy_bundle
 from tools.training.content.graphs import CONTENT_STREAM, SIZE, STREAM, make_live, write_student
 from tools.training.content.shared_encoder import SharedEncoder
 from tools.training.content.student import (
@@ -27,9 +29,7 @@ from tools.training.content.student import (
 from tools.training.decoder.features import BANDS
 from tools.training.decoder.network import Network
 
-ROOT = Path(__file__).parents[4]
-CHARACTERS = ROOT / "characters"
-SPEECH = sorted((ROOT / "tools" / "training" / "people" / "heard").glob("*.opus"))[:2]
+SPEECH = sorted((CHARACTERS.parent / "tools" / "training" / "people" / "heard").glob("*.opus"))[:2]
 
 
 @pytest.fixture(scope="module")
@@ -54,22 +54,22 @@ def test_a_lesson_has_versions_of_speech_and_what_is_heard_in_it(
 def test_a_student_learns_and_goes_on_where_it_was_stopped(
     lessons: list[EncoderLesson], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.training.content.student._KEEP_EVERY", 3)
+    monkeypatch.setattr("tools.training.content.student._KEEP_EVERY", 4)
     monkeypatch.setattr("tools.training.content.student._WARM_UP", 3)
-    teaching, student, progress = (
-        StudentTraining(lessons, 3),
-        new_student(),
-        tmp_path / "progress.pt",
-    )
-    with torch.no_grad():
-        _, before = teaching.loss(student, 1_000_000)
-    teach(student, teaching, 0.2, progress)
-    first = torch.load(progress, weights_only=True)["step"]
-    teach(student, teaching, 0.4, progress)
-    with torch.no_grad():
-        _, after = teaching.loss(student, 1_000_000)
-    assert torch.load(progress, weights_only=True)["step"] > first
-    assert after < 0.7 * before
+    monkeypatch.setattr("tools.training.content.student.BATCH", 8)
+    teaching, progress = StudentTraining(lessons, 3), tmp_path / "progress.pt"
+
+    def unexplained(student: Network) -> float:
+        with torch.no_grad():
+            return teaching.loss(student, 1_000_000)[1]
+
+    before = unexplained(new_student())
+    teach(new_student(), teaching, 6, progress)
+    resumed = new_student()
+    teach(resumed, teaching, 12, progress)
+
+    assert torch.load(progress, weights_only=True)["step"] == 12
+    assert unexplained(resumed) < 0.8 * before
 
 
 def test_with_all_of_the_recording_known_a_crop_is_normalised_as_the_whole_is() -> None:
@@ -83,12 +83,13 @@ def test_with_all_of_the_recording_known_a_crop_is_normalised_as_the_whole_is() 
 
 @pytest.mark.filterwarnings("ignore")  # the exporter warns of its own deprecations
 def test_a_character_gets_what_it_is_heard_with_while_somebody_speaks(tmp_path: Path) -> None:
-    for name in ("mei", "encoders"):
-        shutil.copytree(CHARACTERS / name, tmp_path / name)
-    weights, bundle = tmp_path / "student.pt", tmp_path / "mei"
+    bundle, weights = copy_bundle("mei", tmp_path), tmp_path / "student.pt"
+    (tmp_path / "encoders").unlink()  # as it gets one more
+    shutil.copytree(CHARACTERS / "encoders", tmp_path / "encoders")
     torch.save(new_student().state_dict(), weights)
 
-    make_live(bundle, write_student(weights, tmp_path))
+    digest = write_student(weights, tmp_path)
+    make_live(bundle, digest)
 
     assert {CONTENT_STREAM, STREAM} <= set(read_manifest(bundle).graphs)
     assert (bundle / f"{STREAM}.onnx").stat().st_size < 100_000
@@ -97,3 +98,12 @@ def test_a_character_gets_what_it_is_heard_with_while_somebody_speaks(tmp_path: 
     assert stream is not None
     noise = np.random.default_rng(1).standard_normal(16_000).astype(np.float32) * 0.1
     assert len(np.concatenate([stream.push(noise), stream.finish()])) == 24_000
+    exported = onnx.load(tmp_path / "encoders" / f"{digest}.onnx")
+    assert [one.domain for one in exported.opset_import] == [""]
+    weights_of = {one.name: one for one in exported.graph.initializer}
+    halved = {name for name, one in weights_of.items() if one.data_type == onnx.TensorProto.FLOAT16}
+    assert len(halved) == 18
+    # Nothing constant is left to compute but the widening of weights.
+    constant = [one for one in exported.graph.node if set(one.input) <= weights_of.keys()]
+    assert {one.op_type for one in constant} == {"Cast"}
+    assert {name for one in constant for name in one.input} == halved

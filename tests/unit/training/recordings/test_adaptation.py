@@ -1,68 +1,58 @@
-"""A character that comes with the repository is taught its voice anew."""
+"""A character that comes with the repository is taught its voice anew, or blended with another."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 import soxr
-from numpy.typing import NDArray
+import torch
 
-from shared.characters.manifest import ENCODERS
+from tests.unit.training.conftest import CHARACTERS, RATE, Floats, copy_bundle, write_speech
 from tests.unit.training.decoder.test_spectrum import spoken_more
+from tools.training import blend as blending
 from tools.training.adaptation import AdaptationFolders, adapt
+from tools.training.blend import blend
 from tools.training.content.graphs import SIZE
-from tools.training.decoder.export import load_network
-from tools.training.decoder.network import OUTPUT_RATE
+from tools.training.decoder.export import ExportError, load_network
+from tools.training.decoder.network import OUTPUT_RATE, Network
 from tools.training.decoder.spectrum import lacking
 from tools.training.judges.converter import BundleConverter
-from tools.training.judges.measures import SpeakerEncoder, SpeakerLikeness
-from tools.training.recordings.bundle import give_spectrum
+from tools.training.judges.measures import SpeakerEncoder, voice_of
+from tools.training.recordings.bundle import give_spectrum, put_into
 from tools.training.recordings.selection import readers_in
 from tools.training.recordings.usable_speech import Utterance
 from tools.training.recordings.work_folder import RecordingsError
 
-CHARACTERS = Path(__file__).parents[4] / "characters"
-RATE = 16_000
-Floats = NDArray[np.float32]
-
 
 @pytest.fixture
 def places(tmp_path: Path, man: Floats) -> AdaptationFolders:
-    shutil.copytree(CHARACTERS / "ned", tmp_path / "characters" / "ned")
-    (tmp_path / "characters" / ENCODERS).symlink_to(CHARACTERS / ENCODERS)
     for number in range(2):
-        folder = tmp_path / "others" / str(number)
-        folder.mkdir(parents=True)
-        part = man[number * 8 * RATE : (number + 1) * 8 * RATE]
-        soundfile.write(folder / "said.wav", part, RATE)
-    return AdaptationFolders(
-        tmp_path / "characters" / "ned", tmp_path / "work", tmp_path / "others"
-    )
+        part = man[number * 4 * RATE : (number + 1) * 4 * RATE]
+        write_speech(tmp_path / "others" / str(number) / "said.wav", part)
+    bundle = copy_bundle("ned", tmp_path / "characters")
+    return AdaptationFolders(bundle, tmp_path / "work", tmp_path / "others")
 
 
 def test_a_character_learns_from_recordings(
     places: AdaptationFolders, woman: Floats, man: Floats, tmp_path: Path
 ) -> None:
-    recordings = tmp_path / "recordings"
-    recordings.mkdir()
-    for number in range(5):
+    for number in range(3):
         part = woman[number * 4 * RATE : (number + 1) * 4 * RATE]
-        soundfile.write(recordings / f"{number}.wav", part, RATE)
-    like = SpeakerLikeness([woman[: 10 * RATE]], SpeakerEncoder())
-    heard = man[20 * RATE : 25 * RATE]
-    before = like.of(BundleConverter.of(places.bundle)(heard))
+        write_speech(tmp_path / "recordings" / f"{number}.wav", part)
+    write_speech(tmp_path / "readers" / "1-2-3.wav", man[16 * RATE : 20 * RATE])
+    encoder = SpeakerEncoder()
+    her = voice_of([woman[: 8 * RATE]], encoder)
+    heard = man[20 * RATE : 24 * RATE]
+    before = encoder.embed(BundleConverter.of(places.bundle)(heard)) @ her
     named = json.loads((places.bundle / "character.json").read_text("utf-8"))["graphs"]
-    readers = tmp_path / "readers"
-    readers.mkdir()
-    soundfile.write(readers / "1-2-3.wav", man[16 * RATE : 20 * RATE], RATE)
-    adapt(replace(places, readers=readers), recordings, steps=60)
+
+    adapt(replace(places, readers=tmp_path / "readers"), tmp_path / "recordings", steps=30)
+
     converter = BundleConverter.of(places.bundle)  # which checks the SHA-256 of every graph
-    assert like.of(converter(heard)) > before + 0.1
-    assert like.of(converter.heard(heard)) > before
+    assert encoder.embed(converter(heard)) @ her > before + 0.1
+    assert encoder.embed(converter.heard(heard)) @ her > before
     now = json.loads((places.bundle / "character.json").read_text("utf-8"))["graphs"]
     assert now["content"] == named["content"]
     assert now["harmonic"]["sha256"] != named["harmonic"]["sha256"]
@@ -71,13 +61,11 @@ def test_a_character_learns_from_recordings(
 def test_a_voice_that_learns_like_owners_gets_less_of_the_variance(
     places: AdaptationFolders, woman: Floats, tmp_path: Path
 ) -> None:
-    recordings = tmp_path / "recordings"
-    recordings.mkdir()
-    soundfile.write(recordings / "0.wav", woman[: 8 * RATE], RATE)
+    write_speech(tmp_path / "recordings" / "0.wav", woman[: 4 * RATE])
     spreads = []
     for is_like_owners in (True, False):
-        adapt(places, recordings, steps=1, is_like_owners=is_like_owners)
-        network = load_network(places.bundle / "harmonic.onnx", size=SIZE)
+        adapt(places, tmp_path / "recordings", steps=1, is_like_owners=is_like_owners)
+        network = decoder_of(places.bundle)
         spreads.append(float(network.cepstrum_spread[1:].mean()))
     assert spreads[0] < 0.95 * spreads[1]
 
@@ -91,7 +79,7 @@ def test_conversions_get_the_long_term_spectrum_of_the_recordings(
         conversion = BundleConverter.of(places.bundle).raw(wave, OUTPUT_RATE)
         return float(np.abs(lacking([wave], [conversion], RATE)).mean())
 
-    network = load_network(places.bundle / "harmonic.onnx", size=SIZE)
+    network = decoder_of(places.bundle)
     before = lacks(), spoken_more(network, 10_000)
     spoken = Utterance("she.wav", 0.0, woman[: 8 * RATE], RATE)
     give_spectrum(places.bundle, network, [spoken])
@@ -102,11 +90,63 @@ def test_conversions_get_the_long_term_spectrum_of_the_recordings(
 
 def test_more_readers_are_learnt_but_for_those_who_judge(man: Floats, tmp_path: Path) -> None:
     for name in ("103-1240-0000.flac", "367-130732-0005.flac", "84/84-121123-0000.wav"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        soundfile.write(tmp_path / name, man[: 6 * RATE], RATE)
+        write_speech(tmp_path / name, man[: 2 * RATE])
     assert set(readers_in(tmp_path)) == {"en_103", "en_84"}  # 367 is one of the strangers
 
 
 def test_a_folder_without_recordings_is_named(places: AdaptationFolders, tmp_path: Path) -> None:
     with pytest.raises(RecordingsError, match="expected a folder with recordings, found none"):
         adapt(places, tmp_path / "none", steps=1)
+
+
+def decoder_of(folder: Path) -> Network:
+    return load_network(folder / "harmonic.onnx", size=SIZE)
+
+
+def test_everything_of_two_decoders_of_a_character_is_blended(tmp_path: Path, man: Floats) -> None:
+    bundle, other = (copy_bundle("mei", tmp_path / str(number)) for number in range(2))
+    own, changed = decoder_of(other), decoder_of(other)
+    name = "decoder.3.wide.weight"
+    with torch.no_grad():
+        changed.get_parameter(name).mul_(1.5)
+    changed.cepstrum_mean[0] += 2
+    changed.melody_mean += 0.5
+    put_into(other, changed)
+
+    blend(bundle, other, 0.25)
+
+    blended = decoder_of(bundle)
+    wanted = 1.125 * own.get_parameter(name)
+    torch.testing.assert_close(blended.get_parameter(name), wanted, rtol=1e-3, atol=1e-3)
+    assert float(blended.cepstrum_mean[0] - own.cepstrum_mean[0]) == pytest.approx(0.5, 1e-3)
+    assert blended.melody_mean - own.melody_mean == pytest.approx(0.125, 1e-3)
+    converter = BundleConverter.of(bundle)  # which checks the SHA-256 of every graph
+    assert np.abs(converter(man[: 2 * RATE])).max() > 0.05
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (CHARACTERS / "hina", "hina: expected another decoder of mei, found hina"),
+        (
+            CHARACTERS.parent / "tests" / "data" / "bundles" / "mei",
+            r"harmonic\.onnx: expected the weights of this network",
+        ),
+    ],
+)
+def test_another_character_and_another_kind_of_decoder_are_refused(
+    tmp_path: Path, other: Path, message: str
+) -> None:
+    bundle = copy_bundle("mei", tmp_path)
+    with pytest.raises(ExportError, match=message):
+        blend(bundle, other, 0.5)
+    assert (bundle / "harmonic.onnx").read_bytes() == (
+        CHARACTERS / "mei" / "harmonic.onnx"
+    ).read_bytes()
+
+
+def test_a_folder_without_a_bundle_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert blending.main(["mei", str(tmp_path / "none")]) == 1
+    assert "none" in capsys.readouterr().err

@@ -2,27 +2,19 @@
 
 import datetime as dt
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from shared.characters.consent import ConsentSentence, Language
+from tests.unit.training.conftest import RATE, Floats, speak, write_speech
 from tools.bundles.files import VoiceFileError
 from tools.training.judges.measures import SpeakerEncoder
-from tools.training.judges.panel import JudgeMissingError, Whisper
-from tools.training.recordings.consent_check import (
-    check_spoken_consent,
-    missing_parts,
-)
+from tools.training.recordings.consent_check import check_spoken_consent, missing_parts
 from tools.training.recordings.questions import ConsentRequest
 from tools.training.recordings.usable_speech import Utterance
 from tools.training.recordings.work_folder import RecordingsError
 
-RATE = 16_000
 DAY = dt.date(2026, 11, 23)
 SENTENCE = ConsentSentence("en", DAY, ("apple", "river", "window", "table"))
 JAPANESE = ConsentSentence("ja", DAY, ("りんご", "くるま", "とけい", "ピアノ"))
@@ -35,7 +27,7 @@ class Hears:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def understand(self, wave: NDArray[np.float32], language: str) -> str:
+    def understand(self, wave: Floats, language: str) -> str:
         assert len(wave)
         assert language in {"en", "ja"}
         return self._text
@@ -45,81 +37,56 @@ def nobody(question: str) -> str:
     raise VoiceFileError(f"expected an answer, found none: {question}")
 
 
-def speak(voice: str, text: str, file: Path) -> Path:
-    program = shutil.which("flite")
-    if program is None:
-        pytest.skip("needs flite")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([program, "-voice", voice, "-t", text, "-o", str(file)], check=True)
-    return file
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    return speak("slt", SENTENCE.text, tmp_path / "own.wav")
 
 
-def utterances(samples: NDArray[np.float32]) -> list[Utterance]:
-    return [Utterance(f"{i}.wav", 0.0, samples[i * 3 * RATE :][: 3 * RATE], RATE) for i in range(8)]
+@pytest.fixture
+def owner(woman: Floats) -> list[Utterance]:
+    return [Utterance(f"{i}.wav", 0.0, woman[i * 3 * RATE :][: 3 * RATE], RATE) for i in range(8)]
 
 
-def test_the_owners_own_voice_is_accepted_and_anybody_elses_refused(
-    tmp_path: Path, woman: NDArray[np.float32]
+def test_the_owners_own_voice_and_words_are_accepted_and_others_refused(
+    own: Path, tmp_path: Path, owner: list[Utterance]
 ) -> None:
-    encoder = SpeakerEncoder()
-    own = speak("slt", SENTENCE.text, tmp_path / "own.wav")
-    found = check_spoken_consent(own, SENTENCE, utterances(woman), encoder, Hears(SENTENCE.text))
-    assert found.are_words_checked
-    assert "2026-11-23" in found.statement
+    encoder, hears = SpeakerEncoder(), Hears(SENTENCE.text)
+    found = check_spoken_consent(own, SENTENCE, owner, encoder, hears)
+    assert found.startswith("Spoken consent of 2026-11-23: in the voice of the recordings")
+    assert found.endswith("a recogniser heard the sentence.")
     other = speak("rms", SENTENCE.text, tmp_path / "other.wav")
     with pytest.raises(RecordingsError, match=r"other\.wav: expected the voice of") as refused:
-        check_spoken_consent(other, SENTENCE, utterances(woman), encoder, None)
+        check_spoken_consent(other, SENTENCE, owner, encoder, None)
     assert refused.value.code == "consent_refused"
-
-
-def test_a_recording_with_other_words_is_refused(
-    tmp_path: Path, woman: NDArray[np.float32]
-) -> None:
-    own = speak("slt", SENTENCE.text, tmp_path / "own.wav")
     with pytest.raises(RecordingsError, match="to hear lemon, castle, doctor, button") as refused:
-        check_spoken_consent(own, OTHERS, utterances(woman), SpeakerEncoder(), Hears(SENTENCE.text))
+        check_spoken_consent(own, OTHERS, owner, encoder, hears)
     assert refused.value.code == "consent_refused"
 
 
-def test_a_recording_that_says_nothing_is_refused(
-    tmp_path: Path, woman: NDArray[np.float32], write_wav: object
+def test_what_says_nothing_or_is_no_recording_is_refused(
+    tmp_path: Path, woman: Floats, owner: list[Utterance]
 ) -> None:
-    assert callable(write_wav)
-    write_wav(tmp_path / "short.wav", woman[:RATE], RATE)
+    short = write_speech(tmp_path / "short.wav", woman[:RATE])
     with pytest.raises(RecordingsError, match="s of usable speech"):
-        check_spoken_consent(
-            tmp_path / "short.wav", SENTENCE, utterances(woman), SpeakerEncoder(), None
-        )
-
-
-def test_what_is_no_recording_is_refused(tmp_path: Path, woman: NDArray[np.float32]) -> None:
-    (tmp_path / "own.wav").write_bytes(b"no sound")
-    with pytest.raises(RecordingsError, match=r"own\.wav: expected the spoken consent, but it is"):
-        check_spoken_consent(
-            tmp_path / "own.wav", SENTENCE, utterances(woman), SpeakerEncoder(), None
-        )
-
-
-@pytest.mark.parametrize(
-    "heard",
-    [
-        "Today is November 23rd, 2026. I agree that a voice is made. Apple, river, window",
-        "today is november 23 2026 apples rivers windows tables",
-    ],
-)
-def test_a_recogniser_may_write_the_date_in_its_way_and_miss_one_word(heard: str) -> None:
-    assert missing_parts(SENTENCE, heard) == []
+        check_spoken_consent(short, SENTENCE, owner, SpeakerEncoder(), None)
+    short.write_bytes(b"no sound")
+    with pytest.raises(RecordingsError, match=r"short\.wav: expected the spoken consent, but it"):
+        check_spoken_consent(short, SENTENCE, owner, SpeakerEncoder(), None)
 
 
 @pytest.mark.parametrize(
     ("heard", "missing"),
     [
+        ("Today is November 23rd, 2026. I agree that a voice is made. Apple, river, window", []),
+        ("today is november 23 2026 apples rivers windows tables", []),
         ("Today is November 22nd, 2026. Apple, river, window, table.", ["November 23, 2026"]),
         ("Today is May 23rd, 2026. Apple, river, window, table.", ["November 23, 2026"]),
         ("Today is November 23rd, 2026. Apple, river.", ["window", "table"]),
     ],
 )
-def test_another_date_and_two_missing_words_are_noticed(heard: str, missing: list[str]) -> None:
+def test_one_word_may_be_missing_but_not_two_and_not_the_date(
+    heard: str, missing: list[str]
+) -> None:
     assert missing_parts(SENTENCE, heard) == missing
 
 
@@ -147,20 +114,6 @@ def test_japanese_is_compared_by_its_sounds() -> None:
     assert missing_parts(JAPANESE, heard.replace("林檎、車", "雨、風")) == ["りんご", "くるま"]
 
 
-def test_whisper_hears_the_sentence_and_misses_others(
-    tmp_path: Path, woman: NDArray[np.float32], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    try:
-        whisper = Whisper(tmp_path_factory.mktemp("whisper"), threads=1)
-    except JudgeMissingError as error:
-        pytest.skip(str(error))
-    own = speak("slt", SENTENCE.text, tmp_path / "own.wav")
-    encoder, owner = SpeakerEncoder(), utterances(woman)
-    assert check_spoken_consent(own, SENTENCE, owner, encoder, whisper).are_words_checked
-    with pytest.raises(RecordingsError, match="expected to hear lemon"):
-        check_spoken_consent(own, OTHERS, owner, encoder, whisper)
-
-
 class RecordingOwner:
     """Somebody at a terminal, who records the sentence when asked."""
 
@@ -178,30 +131,19 @@ def request(folder: Path, today: dt.date = DAY) -> ConsentRequest:
     return ConsentRequest(folder / "work", "ada", lambda: today)
 
 
-def test_who_sits_at_the_terminal_is_shown_the_sentence_and_records_it(tmp_path: Path) -> None:
-    owner = RecordingOwner(tmp_path / "spoken-consent.flac")
-    found = request(tmp_path).find(tmp_path, None, "en", owner)
-    assert found.recording == tmp_path / "spoken-consent.flac"
-    assert found.sentence.text in owner.asked
-
-
-def test_a_run_without_anybody_shows_the_sentence_and_the_next_run_finds_the_recording(
+def test_a_run_without_anybody_shows_the_sentence_and_only_a_later_recording_counts(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(RecordingsError, match="expected a spoken consent, found none") as refused:
-        request(tmp_path).find(tmp_path, None, "ja", nobody)
-    (tmp_path / "spoken-consent.wav").write_bytes(b"a recording")
+    recording = tmp_path / "spoken-consent.wav"
+    recording.write_bytes(b"an older recording")
+    os.utime(recording, (1, 1))
+    for _ in range(2):
+        with pytest.raises(RecordingsError, match="expected a spoken consent") as refused:
+            request(tmp_path).find(tmp_path, None, "ja", nobody)
+    recording.write_bytes(b"a recording")
     found = request(tmp_path).find(tmp_path, None, "en", nobody)
     assert found.sentence.language == "ja"
     assert found.sentence.text in str(refused.value)
-
-
-def test_a_recording_from_before_the_sentence_was_shown_does_not_count(tmp_path: Path) -> None:
-    (tmp_path / "spoken-consent.wav").write_bytes(b"an older recording")
-    os.utime(tmp_path / "spoken-consent.wav", (1, 1))
-    for _ in range(2):
-        with pytest.raises(RecordingsError, match="expected a spoken consent"):
-            request(tmp_path).find(tmp_path, None, "en", nobody)
 
 
 def test_after_a_week_there_is_another_sentence_unless_the_recording_was_accepted(
@@ -210,6 +152,7 @@ def test_after_a_week_there_is_another_sentence_unless_the_recording_was_accepte
     later = DAY + dt.timedelta(days=8)
     owner = RecordingOwner(tmp_path / "spoken-consent.wav")
     first = request(tmp_path).find(tmp_path, None, "en", owner)
+    assert first.sentence.text in owner.asked
     request(tmp_path).accept(first)
     assert request(tmp_path, later).find(tmp_path, None, "en", nobody) == first
     (tmp_path / "spoken-consent.wav").write_bytes(b"another recording")

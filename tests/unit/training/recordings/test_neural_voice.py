@@ -1,15 +1,13 @@
 """A decoder with a neural head learns the sound of recordings."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 import torch
-from numpy.typing import NDArray
 
-from shared.characters.manifest import ENCODERS, read_manifest
+from shared.characters.manifest import read_manifest
+from tests.unit.training.conftest import CHARACTERS, RATE, Floats, copy_bundle, write_speech
 from tools.training.content.encoder import EncoderNetwork, Projection, WhisperEncoder
 from tools.training.content.shared_encoder import SharedEncoder
 from tools.training.judges.converter import BundleConverter
@@ -17,10 +15,6 @@ from tools.training.neural_voice import SoundObjective, learn, pairs_in, prepare
 from tools.training.recordings.lessons import Pair
 from tools.training.recordings.usable_speech import Utterance
 from tools.training.recordings.work_folder import RecordingsError
-
-CHARACTERS = Path(__file__).parents[4] / "characters"
-RATE = 16_000
-Floats = NDArray[np.float32]
 
 
 def said(wave: Floats) -> Utterance:
@@ -32,9 +26,7 @@ def test_a_character_learns_the_sound_of_recordings_and_is_heard_live_as_before(
     woman: Floats, man: Floats, tmp_path: Path
 ) -> None:
     torch.manual_seed(1)
-    bundle = tmp_path / "mei"
-    shutil.copytree(CHARACTERS / "mei", bundle)
-    (tmp_path / ENCODERS).symlink_to(CHARACTERS / ENCODERS)
+    bundle = copy_bundle("mei", tmp_path)
     live = BundleConverter.of(bundle).heard(man[: 2 * RATE])
     own, alike = woman[: 4 * RATE], [Pair(man[: 3 * RATE], said(woman[: 3 * RATE]))]
     lessons, voices = prepare(
@@ -63,6 +55,6 @@ def test_recordings_that_are_too_short_are_refused(man: Floats) -> None:
 
 
 def test_a_pair_without_two_channels_is_refused(man: Floats, tmp_path: Path) -> None:
-    soundfile.write(tmp_path / "0.wav", man[: 4 * RATE], RATE)
+    write_speech(tmp_path / "0.wav", man[: 4 * RATE])
     with pytest.raises(RecordingsError, match=r"0\.wav: expected two channels, found 1"):
         pairs_in(tmp_path)

@@ -8,39 +8,26 @@ import pytest
 from tools.training.recordings.work_folder import RecordingsError, TrainingProgress, WorkFolder
 
 
-def test_what_was_made_is_kept_until_the_recordings_change(tmp_path: Path) -> None:
-    recordings = tmp_path / "recordings"
-    recordings.mkdir()
-    (recordings / "a.wav").write_bytes(b"1")
-    made = []
-
-    def make() -> str:
-        made.append(1)
-        return "made"
-
-    for _ in range(2):
-        work = WorkFolder.open(tmp_path / "work", recordings, "seed 1")
-        assert work.kept("thing", make) == "made"
-    assert len(made) == 1
-    (recordings / "a.wav").write_bytes(b"12")
-    WorkFolder.open(tmp_path / "work", recordings, "seed 1").kept("thing", make)
-    assert len(made) == 2
-    WorkFolder.open(tmp_path / "work", recordings, "seed 2").kept("thing", make)
-    assert len(made) == 3
-
-
-def test_what_was_made_is_kept_until_the_recordings_beside_change(tmp_path: Path) -> None:
+def test_what_was_made_is_kept_until_the_recordings_the_choices_or_those_beside_change(
+    tmp_path: Path,
+) -> None:
     recordings, others = tmp_path / "recordings", tmp_path / "others"
     for folder in (recordings, others):
         folder.mkdir()
         (folder / "a.wav").write_bytes(b"1")
-    made = []
-    for content in (b"1", b"12", b"12"):
-        if (others / "a.wav").read_bytes() != content:
-            (others / "a.wav").write_bytes(content)
-        work = WorkFolder.open(tmp_path / "work", recordings, "", [None, others])
+    made: list[int] = []
+
+    def times_made(choices: str = "seed 1") -> int:
+        work = WorkFolder.open(tmp_path / "work", recordings, choices, [None, others])
         work.kept("thing", lambda: made.append(1))
-    assert len(made) == 2
+        return len(made)
+
+    assert times_made() == times_made() == 1
+    (recordings / "a.wav").write_bytes(b"12")
+    assert times_made() == times_made() == 2
+    (others / "a.wav").write_bytes(b"12")
+    assert times_made() == 3
+    assert times_made("seed 2") == 4
 
 
 def test_a_folder_that_is_not_there_removes_nothing_that_was_made(tmp_path: Path) -> None:
