@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.characters.bucket import new_character_id
 from shared.voices.objects import ObjectExistsError
 from shared.voices.store import UnknownVoiceError, UnreadableVoiceError
 from shared.voices.voice import new_voice_id
@@ -138,6 +139,10 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(stage: Ap
         "text": None,
     }
     assert characters[1]["portrait_url"] is None
+    assert (await stage.http.get("/api/v1/characters/mei")).json() == characters[0]
+    for name in ("nobody", new_character_id()):
+        response = await stage.http.get(f"/api/v1/characters/{name}")
+        problem(response, 404, "unknown_character")
 
 
 async def test_a_portrait_is_served_so_that_it_runs_no_script_and_sends_no_form(

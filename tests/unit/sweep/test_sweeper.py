@@ -130,7 +130,9 @@ async def test_the_conversion_of_a_queued_voice_is_requested_again_once_per_wait
 
 async def test_a_voice_that_was_never_uploaded_fails_visibly(house: House) -> None:
     voice = await house.add(a_waiting())
-    house.later(minutes=21)
+    house.later(minutes=10)
+    assert await house.sweeper.sweep() == {"put_back": 0, "expire": 0}
+    house.later(minutes=11)
 
     assert await house.sweeper.sweep() == {"put_back": 0, "expire": 1}
 
