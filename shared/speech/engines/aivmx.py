@@ -329,9 +329,7 @@ def _refuse_repeated(what: str, values: list[int] | list[UUID]) -> None:
         raise AivmxError(f"{_MANIFEST}: expected each {what} once, found one again.")
 
 
-def _media(
-    speakers: Iterable[_Speaker],
-) -> tuple[dict[str, MediaFile], dict[int, StyleMedia]]:
+def _media(speakers: Iterable[_Speaker]) -> tuple[dict[str, MediaFile], dict[int, StyleMedia]]:
     icons: dict[str, MediaFile] = {}
     media: dict[int, StyleMedia] = {}
     for speaker in speakers:

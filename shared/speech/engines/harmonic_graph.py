@@ -39,8 +39,7 @@ class Noise:
 LOOKAHEAD = 12
 """Frames after those that are spoken that the network listens to. Its receptive field reaches 28
 frames; without the last 16 of them, spectra differ by 0.4 dB from those with all."""
-LOOKBACK = 88
-"""Frames up to the end of those that are spoken that a step says something about."""
+LOOKBACK = 88  # frames up to the end of those that are spoken that a step says something about
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,7 @@ class StreamStep:
     """Input of the next frames of a stream, up to frame `end` of the recording.
 
     `wave` returns the recording at 16 kHz between two samples, silence before it began. `f0` in Hz
-    and `voicing` are [LOOKBACK + LOOKAHEAD]; all but the last LOOKAHEAD - 1 are final. Frame t of
-    `noise` lies in the middle of hops t and t + 1.
+    and `voicing` are [LOOKBACK + LOOKAHEAD]; all but the last LOOKAHEAD - 1 are final.
     """
 
     end: int
@@ -63,8 +61,7 @@ F0_BEFORE = 2
 HOPS_MORE = 3
 WAVE_BEFORE = 240
 WAVE_AFTER = 80
-LONGEST_STEP = 50
-"""The most frames at a time: half a second."""
+LONGEST_STEP = 50  # frames at a time: half a second
 
 _INPUTS = frozenset({"wave", "f0", "voicing", "noise"})
 _TRIAL_HERTZ = 200

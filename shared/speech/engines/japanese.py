@@ -20,12 +20,7 @@ import numpy as np
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST, CharacterManifest
 from shared.runtime.quoting import quoted
-from shared.speech.engines.delivery import (
-    SpeechPiece,
-    bounded_speed,
-    deliver,
-    deliver_marked,
-)
+from shared.speech.engines.delivery import SpeechPiece, bounded_speed, deliver, deliver_marked
 from shared.speech.engines.interface import Mark, MarkedPiece
 from shared.speech.engines.text_interface import (
     SpeechOptions,

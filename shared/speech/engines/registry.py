@@ -39,11 +39,18 @@ def _build_rvc(character: CharacterBundle, settings: SessionSettings) -> Engine:
     return rvc.build(character, settings)
 
 
-def _style_bert_vits2_contracts(manifest: CharacterManifest) -> Mapping[str, Contract]:
+def _style_bert_vits2_contracts(_: CharacterManifest) -> Mapping[str, Contract]:
     from shared.speech.engines import style_bert_vits2  # noqa: PLC0415 - only where it is needed
 
-    del manifest
     return style_bert_vits2.CONTRACTS
+
+
+def _build_style_bert_vits2(
+    character: CharacterBundle, _: Engine, settings: SessionSettings
+) -> PhraseEngine:
+    from shared.speech.engines import style_bert_vits2  # noqa: PLC0415 - only where it is needed
+
+    return style_bert_vits2.build(character, settings)
 
 
 class TextOnlyEngine:
@@ -117,6 +124,19 @@ def build_engine(
     return engines[character.manifest.engine].build(character, settings)
 
 
+def _languages_of(manifest: CharacterManifest, settings: SessionSettings) -> Sequence[str]:
+    """List the languages of a character; the small voice speaks Japanese alone."""
+    if KokoroPackages(settings.kokoro).is_complete():
+        return manifest.text_languages
+    _LOG.warning(
+        "the packages of Kokoro are not installed: %s speaks Japanese alone, and English words as"
+        " katakana",
+        manifest.id,
+        extra={"event": "japanese_alone", "character": manifest.id},
+    )
+    return (JAPANESE,)
+
+
 TextEngineBuilder: TypeAlias = Callable[[CharacterBundle, Engine, SessionSettings], "PhraseEngine"]
 
 
@@ -173,28 +193,6 @@ def _build_two_step(
         return TwoStepSpeech(japanese.built_in(settings), japanese.MEDIAN_HZ, engine, manifest)
 
     return LazyTextEngine(engine.sample_rate, _languages_of(manifest, settings), build)
-
-
-def _languages_of(manifest: CharacterManifest, settings: SessionSettings) -> Sequence[str]:
-    """List the languages of a character; the small voice speaks Japanese alone."""
-    if KokoroPackages(settings.kokoro).is_complete():
-        return manifest.text_languages
-    _LOG.warning(
-        "the packages of Kokoro are not installed: %s speaks Japanese alone, and English words as"
-        " katakana",
-        manifest.id,
-        extra={"event": "japanese_alone", "character": manifest.id},
-    )
-    return (JAPANESE,)
-
-
-def _build_style_bert_vits2(
-    character: CharacterBundle, engine: Engine, settings: SessionSettings
-) -> PhraseEngine:
-    from shared.speech.engines import style_bert_vits2  # noqa: PLC0415 - only where it is needed
-
-    del engine
-    return style_bert_vits2.build(character, settings)
 
 
 TEXT_ENGINES: Mapping[str, TextEngineBuilder] = MappingProxyType(

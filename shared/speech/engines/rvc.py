@@ -52,10 +52,7 @@ from shared.speech.signal.sound import NoClock, Samples, StageClock
 from shared.voices.voice import ErrorCode, VoiceError
 
 _SHARES = {"index_rate": 1.0, "protect": 0.5, "loudness_mix": 1.0}
-_WORDS: Mapping[str, tuple[str, ...]] = {
-    "search": ("exact", "cell"),
-    "unvoiced": ("zero", "fill"),
-}
+_WORDS: Mapping[str, tuple[str, ...]] = {"search": ("exact", "cell"), "unvoiced": ("zero", "fill")}
 _MOST_SPEAKERS = 10_000
 _LONGEST_NAME = 200
 _KNOWN = (*(option.name for option in fields(RvcOptions)), "content_output")

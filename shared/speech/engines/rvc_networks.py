@@ -230,12 +230,8 @@ class ContentContract:
                 f"{graph.file}: expected a content encoder with one input, float32 [1, samples] or"
                 f" [1, 1, samples], found the inputs {found}."
             )
-        shape = inputs[0].shape
-        if shape is not None and len(shape) not in {2, 3}:
-            raise BundleError(
-                f"{graph.file}: input {quoted(inputs[0].name)}: expected float32 [1, samples] or"
-                f" [1, 1, samples], found {inputs[0]}."
-            )
+        shapes = ((1, "samples"), (1, 1, "samples"))
+        GraphContract((TensorContract(inputs[0].name, shapes),), ()).check(graph)
 
 
 class OnnxContentEncoder:

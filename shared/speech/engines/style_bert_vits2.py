@@ -9,12 +9,7 @@ from dataclasses import dataclass
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST
-from shared.speech.engines.aivmx import (
-    AivmxError,
-    AivmxFacts,
-    StyleBertVoice,
-    read_facts,
-)
+from shared.speech.engines.aivmx import AivmxError, AivmxFacts, StyleBertVoice, read_facts
 from shared.speech.engines.delivery import SpeechPiece, deliver, to_full_scale
 from shared.speech.engines.style_bert_graphs import (
     BERT_CONTRACT,

@@ -167,8 +167,8 @@ class SoxResampler:
 LAG = 3
 """Frames at the end of what came in that are not analysed yet: the filter against rumble needs
 20 ms, and the window of the pitch another 20."""
-WAVE_FRAMES = 160
-"""The frames of the wave in memory."""
+
+WAVE_FRAMES = 160  # of the wave in memory
 
 _REMEMBERED = 3_000  # frames that level, floor and register are measured on: 30 s
 _SPECTRA_EVERY = 4  # frames of which one tells what hums all the time
@@ -301,19 +301,15 @@ class StreamFinish:
         frames = len(voice) // self._hop
         at = first - heard.begin
         gate = gate_gains(heard.levels, heard.speech)[at + 1 : at + frames + 1]
-        gated = self._apply(voice, self._gate, gate)
+        gated = apply_gains(voice, np.concatenate([[self._gate], gate]), self._hop)
         self._gate = gate[-1]
         joined = np.concatenate([self._last_hop, gated])
         self._power.append(frame_power(joined, self._hop, frames + 1)[1:])
         self._last_hop = gated[-self._hop :]
         gains = self._gains(heard, first + frames, frames)
-        loud = self._apply(gated, self._gain, gains)
+        loud = apply_gains(gated, np.concatenate([[self._gain], gains]), self._hop)
         self._gain = gains[-1]
         return self._limiter.push(loud)
-
-    def _apply(self, samples: Samples, before: np.float32, gains: Samples) -> Samples:
-        """Multiply by gains at the end of each frame, going on from the last one `before`."""
-        return apply_gains(samples, np.concatenate([[before], gains]), self._hop)
 
     def _gains(self, heard: RecentSpeech, end: int, frames: int) -> Samples:
         power = self._power.last(_FOLLOWED)

@@ -1,11 +1,12 @@
 """Japanese as accent phrases: morae, and where the pitch falls."""
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import groupby, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared.speech.text.front_end import Reading, speakable
 from shared.speech.text.phonemes import (
@@ -63,8 +64,7 @@ class AccentPhrase:
         return tuple(mora for mora in self.morae if mora.sound is not None)
 
 
-@dataclass(frozen=True)
-class _Measure:
+class _Measure(NamedTuple):
     """An accent phrase of the labels: how many morae, the accent, and which are devoiced."""
 
     morae: int
@@ -119,32 +119,36 @@ def _measure(labels: Sequence[re.Match[str]]) -> _Measure:
 
 def _cut(morae: Sequence[Mora], measures: Iterable[_Measure]) -> Iterator[AccentPhrase]:
     """Deal morae to phrases; signs belong to the phrase before them."""
-    position = _signs_from(morae, 0)
-    if position:
-        yield AccentPhrase(tuple(morae[:position]), 1)
+    rest = deque(morae)
+
+    def signs() -> Iterator[Mora]:
+        while rest and rest[0].sound is None:
+            yield rest.popleft()
+
+    if first := tuple(signs()):
+        yield AccentPhrase(first, 1)
     for measure in measures:
         phrase: list[Mora] = []
         while len(phrase) < measure.morae:
-            mora = morae[position]
-            position += 1
+            mora = rest.popleft()
             if mora.sound is not None:
                 phrase.append(replace(mora, is_devoiced=len(phrase) + 1 in measure.devoiced))
-        end = _signs_from(morae, position)
-        yield AccentPhrase((*phrase, *morae[position:end]), min(measure.accent, measure.morae))
-        position = end
-
-
-def _signs_from(morae: Sequence[Mora], position: int) -> int:
-    while position < len(morae) and morae[position].sound is None:
-        position += 1
-    return position
+        yield AccentPhrase((*phrase, *signs()), min(measure.accent, measure.morae))
 
 
 def phonemes_of(phrases: Sequence[AccentPhrase], text: Phonemes | None = None) -> Phonemes:
     """Turn accent phrases into phones, aligned with a text or with their own kana."""
-    phones, tones = _sounds(phrases)
+    phones, tones = [PAD], [LOW]
+    for phrase in phrases:
+        for number, mora in enumerate(phrase.morae, start=1):
+            is_high = number <= phrase.accent and (number > 1 or phrase.accent == 1)
+            sounds = mora.sound.phones if mora.sound else (mora.kana,)
+            phones += sounds
+            tones += [HIGH if is_high and mora.sound else LOW] * len(sounds)
+    phones, tones = [*phones, PAD], [*tones, LOW]
     if text is not None and text.text:
-        return Phonemes(text.words, phones, tones, align(text.word2ph, text.phones, phones))
+        counted = align(text.word2ph, text.phones, phones)
+        return Phonemes(text.words, tuple(phones), tuple(tones), counted)
     morae = [mora for phrase in phrases for mora in phrase.morae]
     words = tuple(SpokenWord(hiragana(mora.kana), mora.kana) for mora in morae)
     counts = [
@@ -152,7 +156,7 @@ def phonemes_of(phrases: Sequence[AccentPhrase], text: Phonemes | None = None) -
         for mora in morae
         for count in deal(len(mora.sound.phones) if mora.sound else 1, len(mora.kana))
     ]
-    return Phonemes(words, phones, tones, (1, *counts, 1))
+    return Phonemes(words, tuple(phones), tuple(tones), (1, *counts, 1))
 
 
 def hiragana(katakana: str) -> str:
@@ -160,20 +164,6 @@ def hiragana(katakana: str) -> str:
         chr(ord(kana) - 0x60) if "ァ" <= kana <= "ヶ" and kana != "ヴ" else kana
         for kana in katakana
     )
-
-
-def _sounds(phrases: Iterable[AccentPhrase]) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    phones, tones = [PAD], [LOW]
-    for phrase in phrases:
-        for number, mora in enumerate(phrase.morae, start=1):
-            if mora.sound is None:
-                phones.append(mora.kana)
-                tones.append(LOW)
-                continue
-            tone = HIGH if number <= phrase.accent and (number > 1 or phrase.accent == 1) else LOW
-            phones += mora.sound.phones
-            tones += [tone] * len(mora.sound.phones)
-    return (*phones, PAD), (*tones, LOW)
 
 
 def align(word2ph: Sequence[int], phones: Sequence[str], given: Sequence[str]) -> tuple[int, ...]:

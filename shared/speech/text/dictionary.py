@@ -148,11 +148,8 @@ def _is_changed(narrow: str, wide: str) -> bool:
 
 def _is_word(text: str, begin: int, end: int) -> bool:
     """Return whether no letter or digit of ASCII goes on at either end."""
-    ends = ((text[begin - 1 : begin], text[begin]), (text[end - 1], text[end : end + 1]))
-    return not any(
-        one.isascii() and two.isascii() and (one + two).isalnum() and one and two
-        for one, two in ends
-    )
+    ends = (text[max(begin - 1, 0) : begin + 1], text[end - 1 : end + 1])
+    return not any(len(each) > 1 and each.isascii() and each.isalnum() for each in ends)
 
 
 def katakana(kana: str) -> str:
@@ -163,23 +160,17 @@ def compile_dictionary(words: Iterable[DictionaryWord], folder: Path) -> Path | 
     """Compile words for front_end.Reader; None if there are no words."""
     import pyopenjtalk  # noqa: PLC0415 - see front_end.Reader
 
-    rows = [_row(word) for word in words]
+    rows = []
+    for word in words:
+        # The columns of naist-jdic; wide characters never need quotes.
+        part = PARTS_OF_SPEECH[word.type]
+        context, names = part.context_id, ",".join(part.names)
+        cost = _DEAREST - _STEP * word.priority
+        reading = f"{word.pronunciation},{word.pronunciation},{word.accent}/{word.morae}"
+        rows.append(f"{word.surface},{context},{context},{cost},{names},*,*,*,{reading},*")
     if not rows:
         return None
     source, compiled = folder / "words.csv", folder / "words.dic"
     source.write_text("".join(f"{row}\n" for row in rows), "utf-8")
     pyopenjtalk.mecab_dict_index(str(source), str(compiled))
     return compiled
-
-
-def _row(word: DictionaryWord) -> str:
-    """Describe a word in the columns of naist-jdic; wide characters never need quotes."""
-    part = PARTS_OF_SPEECH[word.type]
-    cost = _DEAREST - _STEP * word.priority
-    names = ",".join(part.names)
-    accent = f"{word.accent}/{word.morae}"
-    context = f"{part.context_id},{part.context_id},{cost}"
-    return (
-        f"{word.surface},{context},{names},*,*,*,{word.pronunciation},{word.pronunciation},"
-        f"{accent},*"
-    )

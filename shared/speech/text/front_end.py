@@ -84,8 +84,7 @@ class Reader:
 def speakable(features: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Leave out features without a label: long vowels after nothing, marks before every word.
 
-    Open JTalk leaves them out itself, but writes a line to stderr for each, where a service's log
-    is.
+    Open JTalk leaves them out itself, but writes a line to stderr, a service's log, for each.
     """
     spoken: list[dict[str, Any]] = []
     is_after_mark = True
@@ -235,9 +234,7 @@ _SHORTEST = 8
 _LONGEST = 120
 _MOST_PHONES = 250
 # The synthesizer computes a piece without a pause, and others wait for it. So what has no words is
-# cut sooner than a sentence, such as a number whose digits are read one by one or a kana that is
-# repeated, but not below the 16 digits that are read so.
-# A text of one or two kana is cut sooner still: others wait no longer than for a usual sentence.
+# cut sooner, such as a number of digits, and a kana that is repeated still sooner.
 _MOST_PHONES_OF_RUNS = 120
 _MOST_PHONES_OF_FEW = 40
 _FEWEST_CHARACTERS = 10  # different ones in a text of words; there are as many digits
@@ -282,8 +279,7 @@ class SentenceSplitter:
 def _cut(text: str, ends: re.Pattern[str], longest: int) -> Iterator[str]:
     """Cut a text at its ends, and a long sentence at the last comma that leaves it short enough.
 
-    Returns:
-        Pieces that make up the text; the last one, after the last end, may be empty.
+    The pieces make up the text; the last one, after the last end, may be empty.
     """
     begin = 0
     for end in (*(found.end() for found in ends.finditer(text)), len(text)):

@@ -48,7 +48,6 @@ class Division:
 
     @property
     def text(self) -> str:
-        """All that is read."""
         return "".join(run.text for run in self.runs)
 
     @property
@@ -69,14 +68,10 @@ def divide(
     language: str | None = None,
     english_words: EnglishWords = EnglishWords.KATAKANA,
 ) -> Division:
-    """Divide a text by its sentences' languages, which script and words show.
+    """Divide a text of any length by its sentences' languages, which script and words show.
 
-    Args:
-        text: of any length.
-        reads: the languages that the voice reads. One without English reads English words in
-            katakana.
-        language: of the sentences, where the client knows it.
-        english_words: how English words inside of a Japanese sentence are spoken.
+    A voice that `reads` no English reads English words in katakana. `language` is that of the
+    sentences, where the client knows it; `english_words` is about those in a Japanese sentence.
     """
     runs: list[Run] = []
     unread: list[Unread] = []
@@ -100,7 +95,11 @@ def divide(
                 waiting = ""
     if waiting:
         runs.append(Run(waiting, language if language in reads and language else JAPANESE))
-    return Division(tuple(_joined(runs)), tuple(unread))
+    joined = (
+        Run("".join(run.text for run in group), spoken)
+        for spoken, group in groupby(runs, key=lambda run: run.language)
+    )
+    return Division(tuple(joined), tuple(unread))
 
 
 _SENTENCES = re.compile(r".*?(?:[。．！？!?…\r\n]+[」』）)\"”’']*\s*|\.[)\"”’']*\s+|$)", re.DOTALL)
@@ -259,8 +258,3 @@ def _runs_of(sentence: str, base: str, english_words: EnglishWords) -> Iterator[
                 yield Run(sentence[begin : token.start()], now)
             now, begin = found, token.start()
     yield Run(sentence[begin:], now)
-
-
-def _joined(runs: list[Run]) -> Iterator[Run]:
-    for language, group in groupby(runs, key=lambda run: run.language):
-        yield Run("".join(run.text for run in group), language)

@@ -3,12 +3,11 @@
 The arrays are described in tests/data/rvc/README.md.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shared.speech.engines.rvc_networks import (
     OnnxSynthesizer,
@@ -16,7 +15,7 @@ from shared.speech.engines.rvc_networks import (
     SynthesizerContract,
     read_retrieval,
 )
-from shared.speech.engines.rvc_signal import feature_count
+from shared.speech.engines.rvc_signal import Retrieval, feature_count
 from shared.speech.graphs.bundle import Graph
 from shared.speech.graphs.onnx_files import inspect_model
 from shared.speech.graphs.sessions import GraphSession, SessionSettings
@@ -24,12 +23,7 @@ from tools.importing.graph_builder import build_retrieval
 from tools.importing.retrieval_index import read_index
 from tools.importing.rvc_voice import import_voice
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from shared.speech.engines.rvc_signal import Retrieval
-
-    Array = NDArray[np.float32]
+Array = NDArray[np.float32]
 
 DATA = Path(__file__).parents[2] / "data" / "rvc"
 SEED = 11  # of the noise in the reference outputs

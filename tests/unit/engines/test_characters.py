@@ -1,18 +1,17 @@
 """The built-in characters and their shared content encoder, as they are deployed."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from shared.characters.manifest import BUILT_IN, ENCODERS, read_manifests
 from shared.speech.engines.content_encoder import ContentEncoder
 from shared.speech.engines.interface import ConversionOptions, Engine
 from shared.speech.engines.registry import ENGINES, build_engine
+from shared.speech.graphs.bundle import CharacterBundle
 from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings, shared_session
 from shared.speech.signal.analysis import Chunk, analyse
@@ -22,11 +21,6 @@ from shared.speech.signal.sound import NoClock
 from tests.support.engine_contract import EngineContract
 from tests.unit.signal import signals
 from tools.bundles.trial import speech_like
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from shared.speech.graphs.bundle import CharacterBundle
 
 ROOT = Path(__file__).parents[3]
 CHARACTERS = ROOT / "characters"
@@ -68,15 +62,14 @@ def test_hina_comes_first_so_that_she_is_who_speaks_when_nobody_is_chosen() -> N
 @pytest.mark.parametrize(
     ("name", "megabytes", "licence", "credit", "card"),
     [
-        ("hina", 10, "Apache-2.0", "Koniwa", "Kokoro-82M"),
-        ("mei", 15, "CC-BY-3.0", "Nagoya Institute of Technology", ""),
+        ("hina", 10, "Apache-2.0", "Koniwa", ["Kokoro-82M"]),
+        ("mei", 15, "CC-BY-3.0", "Nagoya Institute of Technology", []),
         # Ned's licence wants its text and its names to go with what is made of the voice.
-        ("ned", 8, "MIT-Festival", "Kevin Lenzo", "Permission is hereby granted"),
-        ("ned", 8, "MIT-Festival", "Kevin Lenzo", "Copyright (c) 1999-2001"),
+        ("ned", 8, "MIT-Festival", "Kevin Lenzo", ["Permission is", "Copyright (c) 1999-2001"]),
     ],
 )
 def test_a_bundle_is_small_and_credits_the_voice(
-    name: str, megabytes: int, licence: str, credit: str, card: str
+    name: str, megabytes: int, licence: str, credit: str, card: list[str]
 ) -> None:
     manifest = character(name).manifest
     files = [path for path in (CHARACTERS / name).iterdir() if path.is_file()]
@@ -84,7 +77,8 @@ def test_a_bundle_is_small_and_credits_the_voice(
     assert sum(path.stat().st_size for path in files) <= megabytes * MEGABYTES
     assert manifest.licence.spdx == licence
     assert credit in manifest.credit
-    assert card in (CHARACTERS / name / "MODEL_CARD.md").read_text("utf-8")
+    text = (CHARACTERS / name / "MODEL_CARD.md").read_text("utf-8")
+    assert all(each in text for each in card)
 
 
 @pytest.mark.parametrize(
@@ -149,25 +143,18 @@ def test_while_speaking_she_has_the_melody_and_the_level_of_the_whole_conversion
     assert abs(signals.decibels(heard[later]) - signals.decibels(whole[later])) < 3
 
 
-def test_no_voiced_stretch_of_more_than_60_ms_comes_out_silent() -> None:
-    recording = speech_like(5.0, signals.RATE)
-    converted = built("mei").convert(recording, signals.RATE, AUTO)
-    heard = track(recording).hertz > 0
-    power = np.add.reduceat(converted**2, np.arange(0, len(converted), 240)) / 240
-    missing = heard[: len(power)] & (power < 10 ** (-45 / 10))
-    runs = "".join("01"[int(frame)] for frame in missing).split("0")
-    assert max(map(len, runs), default=0) <= 6
-
-
-def test_noise_drops_no_speech() -> None:
+def test_no_speech_is_dropped_in_silence_or_noise() -> None:
     recording = speech_like(5.0, signals.RATE)
     clean, noisy = (
         built("mei").convert(sound, signals.RATE, AUTO)
         for sound in (recording, signals.with_noise(recording, 5.0))
     )
-    levels = [
-        np.add.reduceat(sound**2, np.arange(0, len(sound), 1_200)) for sound in (clean, noisy)
-    ]
+    power = np.add.reduceat(clean**2, np.arange(0, len(clean), 240)) / 240
+    missing = (track(recording).hertz > 0)[: len(power)] & (power < 10 ** (-45 / 10))
+    runs = "".join("01"[int(frame)] for frame in missing).split("0")
+    assert max(map(len, runs), default=0) <= 6, "60 ms of a voiced stretch"
+
+    levels = [np.add.reduceat(each**2, np.arange(0, len(each), 1_200)) for each in (clean, noisy)]
     loud = levels[0] > 0.1 * np.max(levels[0])
     assert (levels[1][loud] > 0.01 * np.median(levels[1][loud])).all()
 

@@ -1,10 +1,8 @@
 """Every text of the collection ends in sound or in a clear error; see tests/data/text/README.md."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyopenjtalk
@@ -12,13 +10,10 @@ import pytest
 
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
 from shared.speech.engines.style_bert_vits2 import build_from_graphs
-from shared.speech.engines.text_interface import SpeechOptions, TextError
+from shared.speech.engines.text_interface import SpeechOptions, TextEngine, TextError
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.text.front_end import FrontEnd, Reader
 from tests.support.golden_speech import style_bert_graphs
-
-if TYPE_CHECKING:
-    from shared.speech.engines.text_interface import TextEngine
 
 COLLECTION = Path(__file__).parents[2] / "data" / "text" / "sentences.json"
 ROWS: list[dict[str, Any]] = json.loads(COLLECTION.read_text("utf-8"))

@@ -1,24 +1,19 @@
 """The content encoder that characters share, and the engine that speaks from it."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import GraphProto, TensorProto
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import ENCODERS
-from shared.speech.engines.content_encoder import (
-    PRIOR_FRAMES,
-    ContentEncoder,
-    tells_speaker,
-)
+from shared.speech.engines.content_encoder import PRIOR_FRAMES, ContentEncoder, tells_speaker
 from shared.speech.engines.harmonic import build
 from shared.speech.engines.interface import ConversionOptions
 from shared.speech.engines.registry import ENGINES
+from shared.speech.graphs.bundle import CharacterBundle
 from shared.speech.graphs.bundle_folders import load_characters
 from shared.speech.graphs.sessions import GraphSession, SessionSettings, shared_session
 from shared.speech.signal.analysis import analyse, cut_at_pauses
@@ -26,39 +21,26 @@ from shared.speech.signal.sound import NoClock
 from tests.unit.graphs import bundles, small_graphs
 from tests.unit.signal import signals
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from onnx import GraphProto
-
-    from shared.speech.graphs.bundle import CharacterBundle
-
 COMMON = 7.0
 """What the encoder hears in every frame of the test's recordings, beside their level."""
 
 
 def content_graph(hop: int = 160) -> GraphProto:
     """Make a graph that hears each frame's mean level, and COMMON in every frame."""
-    constants = {
-        "frames": np.array([1, -1, hop]),
-        "axis": np.array([2]),
-        "common": np.full((1, 1, 1), COMMON, np.float32),
-        "nothing": np.zeros(1, np.float32),
-    }
-    nodes = [
-        helper.make_node("Abs", ["wave"], ["loud"]),
-        helper.make_node("Reshape", ["loud", "frames"], ["framed"]),
-        helper.make_node("ReduceMean", ["framed", "axis"], ["level"], keepdims=1),
-        helper.make_node("Mul", ["level", "nothing"], ["zero"]),
-        helper.make_node("Add", ["zero", "common"], ["usual"]),
-        helper.make_node("Concat", ["level", "usual"], ["content"], axis=2),
-    ]
-    return helper.make_graph(
-        nodes,
-        "content",
-        [small_graphs.tensor("wave", [1, "160*t"])],
-        [small_graphs.tensor("content", [1, "t", 2])],
-        initializer=[numpy_helper.from_array(value, name) for name, value in constants.items()],
+    return small_graphs.graph(
+        """
+        content (float[1,n] wave) => (float[1,t,2] content)
+        <int64[1] axis = {2}, float nothing = {0}> {
+            loud = Abs(wave)
+            framed = Reshape(loud, frames)
+            level = ReduceMean <keepdims=1> (framed, axis)
+            zero = Mul(level, nothing)
+            usual = Add(zero, common)
+            content = Concat <axis=2> (level, usual)
+        }
+        """,
+        frames=np.array([1, -1, hop]),
+        common=np.full((1, 1, 1), COMMON, np.float32),
     )
 
 

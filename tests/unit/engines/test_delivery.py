@@ -1,15 +1,9 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from shared.speech.engines.delivery import SpeechPiece, deliver, to_full_scale, trim
 from shared.speech.engines.text_interface import SpeechOptions
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 RATE = 1_000
 

@@ -1,36 +1,27 @@
 """Conversion while somebody speaks: how it is cut, how late it is, how far from the whole."""
 
-from __future__ import annotations
-
-import hashlib
-import json
 import shutil
 import tracemalloc
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 import pytest
+from numpy.typing import NDArray
+from onnx import ModelProto
 
 from shared.characters.bundle_files import BundleError
 from shared.speech.engines.interface import ConversionOptions, Engine, Stream
-from shared.speech.engines.registry import ENGINES, build_engine
-from shared.speech.graphs.bundle_folders import load_character
-from shared.speech.graphs.sessions import SessionSettings
+from shared.speech.engines.registry import ENGINES
+from shared.speech.graphs.bundle_folders import load_character, seal_manifest
 from shared.speech.signal.samples import resample
 from shared.speech.signal.streaming import History, StreamLimiter
 from tests.unit.graphs import small_graphs
-from tests.unit.graphs.bundles import write_bundle, write_waveform_bundle
+from tests.unit.graphs.bundles import build, write_bundle, write_waveform_bundle
 from tests.unit.signal import signals
 from tools.benchmarks.recordings import SAMPLE_RATE, speech
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-    from onnx import ModelProto
 
 AUTO = ConversionOptions()
 OUTPUT_RATE = 24_000
@@ -43,10 +34,6 @@ LATEST_SECONDS = 0.34
 @pytest.fixture(scope="module")
 def engine() -> Engine:
     return build(MEI)
-
-
-def build(folder: Path) -> Engine:
-    return build_engine(load_character(folder, ENGINES), SessionSettings())
 
 
 def open_stream(engine: Engine, rate: int = signals.RATE, seed: int = 0) -> Stream:
@@ -165,13 +152,13 @@ def test_after_a_second_a_character_is_heard_nearly_as_in_the_result(
     A character of the earlier form hears with the same encoder in both cases. The shared encoder
     needs the whole recording, and its student for streams hears a little differently.
     """
-    engine, sound, options = build(bundle), speech(4.0), ConversionOptions(pitch_shift=12.0)
+    engine, options = build(bundle), ConversionOptions(pitch_shift=12.0)
+    sound = resample(speech(4.0), SAMPLE_RATE, signals.RATE)
     stream = engine.open_stream(signals.RATE, options)
     assert stream is not None
-    sound_at_rate = resample(sound, SAMPLE_RATE, signals.RATE)
-    found = np.concatenate([stream.push(sound_at_rate), stream.finish()])
+    found = np.concatenate([stream.push(sound), stream.finish()])
 
-    apart = distance(engine.convert(sound_at_rate, signals.RATE, options), found)
+    apart = distance(engine.convert(sound, signals.RATE, options), found)
 
     assert apart[0] < envelope
     assert apart[1] < level
@@ -204,15 +191,10 @@ def changed(folder: Path, change: Callable[[ModelProto], None]) -> Path:
     """A character whose graph that keeps its state was changed."""
     bundle = folder / "mei"
     shutil.copytree(EARLIER, bundle)
-    file, manifest = bundle / "harmonic_stream.onnx", bundle / "character.json"
-    model = onnx.load(file)
+    model = onnx.load(bundle / "harmonic_stream.onnx")
     change(model)
-    content = small_graphs.serialized(model)
-    file.write_bytes(content)
-    fields = json.loads(manifest.read_text("utf-8"))
-    entry = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-    fields["graphs"]["harmonic_stream"].update(entry)
-    manifest.write_text(json.dumps(fields), "utf-8")
+    (bundle / "harmonic_stream.onnx").write_bytes(small_graphs.serialized(model))
+    seal_manifest(bundle, 1 << 30)
     return bundle
 
 

@@ -1,10 +1,7 @@
 """Pieces that are converted ahead, and the pauses after which they are."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,11 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.speech.engines.interface import EarlyPieces
+from shared.speech.signal.sound import Samples
 from shared.speech.signal.streaming import PAUSE_FRAMES, Pauses
 from tests.unit.signal import signals
-
-if TYPE_CHECKING:
-    from shared.speech.signal.sound import Samples
 
 RATE = signals.RATE
 

@@ -1,34 +1,21 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from numpy.typing import NDArray
 
 from shared.characters.bundle_files import BundleError
 from shared.speech.engines.interface import ConversionOptions, Engine
-from shared.speech.engines.registry import ENGINES, build_engine
-from shared.speech.graphs.bundle_folders import load_character
-from shared.speech.graphs.sessions import SessionSettings
 from shared.voices.voice import ErrorCode, VoiceError
 from tests.support.engine_contract import EngineContract, words
 from tests.unit.graphs import small_graphs
-from tests.unit.graphs.bundles import manifest, write_bundle, write_waveform_bundle
+from tests.unit.graphs.bundles import build, manifest, write_bundle, write_waveform_bundle
 from tests.unit.signal import signals
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
 AUTO = ConversionOptions()
-
-
-def build(folder: Path) -> Engine:
-    return build_engine(load_character(folder, ENGINES), SessionSettings())
 
 
 @pytest.fixture(scope="module")

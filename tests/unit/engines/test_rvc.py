@@ -1,21 +1,18 @@
-from __future__ import annotations
-
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import parse_manifest
-from shared.speech.engines.interface import ConversionOptions, EarlyPieces
-from shared.speech.engines.registry import ENGINES, build_engine
-from shared.speech.engines.rvc import RvcEngine
+from shared.speech.engines.interface import ConversionOptions, EarlyPieces, Engine
+from shared.speech.engines.rvc import PitchTracker, RvcEngine
 from shared.speech.engines.rvc_networks import RvcNetworks, RvcOptions
 from shared.speech.engines.rvc_signal import Retrieval
-from shared.speech.graphs.bundle_folders import load_character
-from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal.samples import resample
 from shared.voices.voice import VoiceError
 from tests.support.engine_contract import EngineContract
@@ -29,18 +26,10 @@ from tests.unit.engines.rvc_voices import (
     write_voice,
 )
 from tests.unit.graphs import small_graphs
-from tests.unit.graphs.bundles import manifest
+from tests.unit.graphs.bundles import build, manifest
 from tests.unit.signal import signals
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from shared.speech.engines.interface import Engine
-    from shared.speech.engines.rvc import PitchTracker
-
-    Array = NDArray[np.float32]
+Array = NDArray[np.float32]
 
 AUTO = ConversionOptions()
 
@@ -266,8 +255,7 @@ def test_features_are_led_towards_the_voices_training() -> None:
 
 
 def built(folder: Path, contents: Mapping[str, bytes] | None = None, **changes: Any) -> Engine:
-    bundle = write_voice(folder, contents, **changes)
-    return build_engine(load_character(bundle, ENGINES), SessionSettings())
+    return build(write_voice(folder, contents, **changes))
 
 
 def spoken(folder: Path, contents: Mapping[str, bytes] | None = None, **changes: Any) -> Array:
@@ -301,20 +289,17 @@ def test_a_content_encoder_gives_the_same_output_in_all_its_forms(
     assert spoken(tmp_path / "other", other) == pytest.approx(spoken(tmp_path / "one"), abs=1e-5)
 
 
-def ones(count: int, width: int, kind: type[np.generic] = np.float16, **more: Any) -> bytes:
-    return retrieval_graph(np.ones((count, width), kind), **more)
+ONES = np.ones((9, CHANNELS), np.float16)
 
 
 @pytest.mark.parametrize(
     "contents",
     [
-        pytest.param(
-            {"content": content_graph(outputs=3), "synthesizer": synthesizer_graph(2 * CHANNELS)},
-            id="the second of three outputs",
-        ),
-        pytest.param({"synthesizer": synthesizer_graph(takes_pitch=False)}, id="without pitch"),
-        pytest.param({"synthesizer": synthesizer_graph(harmonics=9)}, id="nine harmonics"),
-        pytest.param({"retrieval": ones(9, CHANNELS, cell_type=np.int32)}, id="cells of 32 bits"),
+        # The synthesizer takes the second of three outputs.
+        {"content": content_graph(outputs=3), "synthesizer": synthesizer_graph(2 * CHANNELS)},
+        {"synthesizer": synthesizer_graph(takes_pitch=False)},
+        {"synthesizer": synthesizer_graph(harmonics=9)},
+        {"retrieval": retrieval_graph(ONES, cell_type=np.int32)},
     ],
 )
 def test_other_forms_of_the_graphs_convert(tmp_path: Path, contents: Mapping[str, bytes]) -> None:
@@ -322,87 +307,62 @@ def test_other_forms_of_the_graphs_convert(tmp_path: Path, contents: Mapping[str
 
 
 @pytest.mark.parametrize(
-    ("contents", "changes", "expected"),
+    ("role", "content", "expected"),
     [
-        pytest.param(
-            {"content": content_graph(outputs=2)},
-            {"settings": {"content_output": "features1"}},
-            "content.onnx: expected features float32 [1, 24, 6] for 8000 samples at 16 kHz, as the"
-            " synthesizer takes them, found 'features1' [1, 24, 12].",
-            id="a named output of another width",
+        (
+            "content",
+            synthesizer_graph(takes_pitch=False),
+            "expected a content encoder with one input",
         ),
-        pytest.param(
-            {},
-            {"settings": {"content_output": "units9"}},
-            "content.onnx: expected the output 'units9' that settings.content_output names, found"
-            " only 'features0'.",
-            id="a named output that does not exist",
+        (
+            "synthesizer",
+            synthesizer_graph(takes_pitch=False, hop=400),
+            "output 'audio': expected float32 [1, 1, 3840] for 12 frames at 32000 Hz, found [1, 1,",
         ),
-        pytest.param(
-            {"content": synthesizer_graph(takes_pitch=False)},
-            {},
-            "content.onnx: expected a content encoder with one input",
-            id="an encoder with a second input",
+        (
+            "synthesizer",
+            synthesizer_graph(hop=400),
+            "expected a graph that takes 'phone' [1, 12, 6]",
         ),
-        pytest.param(
-            {"synthesizer": synthesizer_graph(takes_pitch=False, hop=400)},
-            {},
-            "synthesizer.onnx: output 'audio': expected float32 [1, 1, 3840] for 12 frames at"
-            " 32000 Hz, found [1, 1, 4800].",
-            id="a synthesizer of another rate",
+        (
+            "synthesizer",
+            small_graphs.content(small_graphs.harmonic_graph()),
+            "input 'phone': expected float32 [1, frames,",
         ),
-        pytest.param(
-            {"synthesizer": synthesizer_graph(hop=400)},
-            {},
-            "synthesizer.onnx: expected a graph that takes 'phone' [1, 12, 6]",
-            id="a synthesizer with more noise",
+        (
+            "retrieval",
+            retrieval_graph(np.ones((9, CHANNELS + 1), np.float16)),
+            "output 'vectors': expected 6 values each, as the content encoder gives, found 7.",
         ),
-        pytest.param(
-            {"synthesizer": small_graphs.content(small_graphs.harmonic_graph())},
-            {},
-            "synthesizer.onnx: input 'phone': expected float32 [1, frames,",
-            id="a synthesizer without a length",
+        (
+            "retrieval",
+            retrieval_graph(ONES, [0] * 8 + [1]),
+            "expected vectors for the retrieval, found: cells: expected 0 to 0, found others.",
         ),
-        pytest.param(
-            {},
-            {"sample_rate": 22_055},
-            "character.json: field 'sample_rate': expected a multiple of 100, found 22055.",
-            id="no whole frames",
-        ),
-        pytest.param(
-            {},
-            {"settings": {"index_ratio": 0.5}},
-            "character.json: field 'settings.index_ratio': expected only speaker, index_rate,",
-            id="an unknown setting",
-        ),
-        pytest.param(
-            {"retrieval": ones(9, CHANNELS + 1)},
-            {},
-            "retrieval.onnx: output 'vectors': expected 6 values each, as the content encoder"
-            " gives, found 7.",
-            id="vectors of another width",
-        ),
-        pytest.param(
-            {"retrieval": ones(3, CHANNELS, cells=[0, 1, 0])},
-            {},
-            "retrieval.onnx: expected vectors for the retrieval, found: cells: expected 0 to 0,"
-            " found others.",
-            id="cells that do not fit",
-        ),
-        pytest.param(
-            {"retrieval": ones(3, CHANNELS, np.int64)},
-            {},
-            "retrieval.onnx: output 'vectors': expected float32 [any, any], found int64 [3, 6].",
-            id="vectors of another type",
+        (
+            "retrieval",
+            retrieval_graph(np.ones((3, CHANNELS), np.int64)),
+            "output 'vectors': expected float32 [any, any], found int64 [3, 6].",
         ),
     ],
 )
-def test_a_bundle_whose_parts_do_not_fit_is_refused(
-    tmp_path: Path, contents: Mapping[str, bytes], changes: dict[str, Any], expected: str
+def test_a_graph_that_does_not_fit_the_others_is_refused(
+    tmp_path: Path, role: str, content: bytes, expected: str
 ) -> None:
-    message = refusal(tmp_path, contents, **changes)
+    assert refusal(tmp_path, {role: content}).startswith(f"{role}.onnx: {expected}")
 
-    assert message == expected if expected.endswith(".") else message.startswith(expected)
+
+def test_an_output_that_the_manifest_names_must_be_there_and_fit(tmp_path: Path) -> None:
+    two = {"content": content_graph(outputs=2)}
+
+    assert refusal(tmp_path / "wide", two, settings={"content_output": "features1"}) == (
+        "content.onnx: expected features float32 [1, 24, 6] for 8000 samples at 16 kHz, as the"
+        " synthesizer takes them, found 'features1' [1, 24, 12]."
+    )
+    assert refusal(tmp_path / "none", settings={"content_output": "units9"}) == (
+        "content.onnx: expected the output 'units9' that settings.content_output names, found"
+        " only 'features0'."
+    )
 
 
 @pytest.mark.parametrize(
@@ -412,18 +372,19 @@ def test_a_bundle_whose_parts_do_not_fit_is_refused(
         ("speaker", True, "a whole number from 0 to 9999"),
         ("index_rate", "all", "a number from 0 to 1"),
         ("protect", 0.6, "a number from 0 to 0.5"),
-        ("loudness_mix", True, "a number from 0 to 1"),
         ("search", "nearby", '"exact" or "cell"'),
-        ("unvoiced", "keep", '"zero" or "fill"'),
         ("content_output", "", "the name of an output"),
+        ("index_ratio", 0.5, "only speaker, index_rate,"),
     ],
 )
 def test_a_wrong_setting_is_refused(
     tmp_path: Path, setting: str, value: Any, expected: str
 ) -> None:
-    assert refusal(tmp_path, settings={setting: value}) == (
-        f"character.json: field 'settings.{setting}': expected {expected}, found {value!r}."
-    )
+    message = refusal(tmp_path, settings={setting: value})
+
+    assert message.startswith(f"character.json: field 'settings.{setting}': expected {expected}")
+    assert message.endswith((f" found {value!r}.", f" found {setting!r}."))
+    assert "a multiple of 100, found 22055." in refusal(tmp_path / "rate", sample_rate=22_055)
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32])

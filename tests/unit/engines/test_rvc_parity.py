@@ -1,24 +1,22 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
 from numpy.random import default_rng
+from numpy.typing import NDArray
 
-from shared.speech.engines.rvc_networks import RvcNetworks, RvcOptions, draw_synthesizer_noise
-from shared.speech.engines.rvc_signal import divide_peak
+from shared.speech.engines.rvc_networks import (
+    RvcNetworks,
+    RvcOptions,
+    SynthesizerNoise,
+    draw_synthesizer_noise,
+)
+from shared.speech.engines.rvc_signal import Contour, divide_peak
 from tests.unit.engines import rvc_golden
 from tests.unit.engines.rvc_original import convert_as_original
 from tests.unit.engines.rvc_voices import HOP, SineVoice
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from shared.speech.engines.rvc_networks import SynthesizerNoise
-    from shared.speech.engines.rvc_signal import Contour
-
-    Array = NDArray[np.float32]
+Array = NDArray[np.float32]
 
 
 class Noting:

@@ -1,10 +1,8 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from numpy.typing import NDArray
 
 from shared.characters.bundle_files import BundleError
 from shared.speech.engines.rvc_pitch import (
@@ -19,28 +17,13 @@ from shared.speech.engines.rvc_pitch import (
 from shared.speech.graphs.bundle import Graph
 from shared.speech.graphs.onnx_files import inspect_model
 from shared.speech.graphs.sessions import GraphSession, SessionSettings
-from tests.unit.engines.rvc_voices import constant
 from tests.unit.graphs import small_graphs
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-    from onnx import NodeProto, ValueInfoProto
-
-    Array = NDArray[np.float32]
+Array = NDArray[np.float32]
 
 
-def graph_of(
-    nodes: Sequence[NodeProto],
-    inputs: Sequence[ValueInfoProto],
-    outputs: Sequence[str],
-    weights: Sequence[Any] = (),
-) -> Graph:
-    described = [small_graphs.tensor(name, [None, None]) for name in outputs]
-    content = small_graphs.content(
-        helper.make_graph(list(nodes), "pitch", list(inputs), described, list(weights))
-    )
+def graph_of(text: str, **constants: Any) -> Graph:
+    content = small_graphs.content(small_graphs.graph(text, **constants))
     return Graph("pitch.onnx", content, inspect_model(content))
 
 
@@ -80,18 +63,16 @@ def wave_of(seconds: float) -> Array:
 
 def salience_model(hertz: float) -> Graph:
     """RMVPE with a mel spectrogram: it hears the same pitch in all frames."""
-    nodes = [
-        helper.make_node("ReduceMax", ["mel", "bands"], ["loudest"], keepdims=1),
-        helper.make_node("Transpose", ["loudest"], ["column"], perm=[0, 2, 1]),
-        helper.make_node("Mul", ["column", "none"], ["nothing"]),
-        helper.make_node("Add", ["nothing", "salience"], ["output"]),
-    ]
-    weights = [
-        constant("bands", np.array([1])),
-        constant("none", np.zeros(1, np.float32)),
-        constant("salience", peak_at(1_200 * np.log2(hertz / 10))[None, None]),
-    ]
-    return graph_of(nodes, [small_graphs.tensor("mel", [1, 128, "frames"])], ["output"], weights)
+    text = """
+        pitch (float[1,128,frames] mel) => (float[a,b,c] output) <int64[1] bands = {1}> {
+            loudest = ReduceMax <keepdims=1> (mel, bands)
+            column = Transpose <perm=[0, 2, 1]> (loudest)
+            nothing = Mul(column, none)
+            output = Add(nothing, salience)
+        }
+    """
+    salience = peak_at(1_200 * np.log2(hertz / 10))[None, None]
+    return graph_of(text, none=0.0, salience=salience)
 
 
 @pytest.mark.parametrize("samples", [16_159, 400])
@@ -102,28 +83,24 @@ def test_a_model_that_gives_salience_is_decoded_to_frames(samples: int) -> None:
     assert hertz == pytest.approx(220, rel=1e-3)
 
 
-def first_band(shape: Sequence[int | str], threshold: Sequence[int]) -> Graph:
+def first_band(shape: str, threshold: str) -> Graph:
     """A model that gives the lowest band of each frame, plus a hundred times its threshold."""
-    nodes = [
-        helper.make_node("Slice", ["mel", "zero", "one", "axis"], ["band"]),
-        helper.make_node("Mul", ["threshold", "hundred"], ["more"]),
-        helper.make_node("Add", ["band", "more"], ["pitchf"]),
-    ]
-    weights = [
-        constant("zero", np.array([0])),
-        constant("one", np.array([1])),
-        constant("axis", np.array([shape.index(128)])),
-        constant("hundred", np.array(100, np.float32)),
-    ]
-    inputs = [small_graphs.tensor("mel", shape), small_graphs.tensor("threshold", list(threshold))]
-    return graph_of(nodes, inputs, ["pitchf"], weights)
+    return graph_of(
+        f"""
+        pitch (float[1,{shape}] mel, float{threshold} threshold) => (float[a,b,c] pitchf)
+        <int64[1] zero = {{0}}, int64[1] one = {{1}}, float hundred = {{100}}> {{
+            band = Slice(mel, zero, one, axis)
+            more = Mul(threshold, hundred)
+            pitchf = Add(band, more)
+        }}
+        """,
+        axis=np.array([1 + shape.split(",").index("128")]),
+    )
 
 
-@pytest.mark.parametrize("threshold", [(), (1,)], ids=["scalar", "vector"])
-def test_a_model_that_takes_rmvpes_mel_and_a_threshold_is_given_both(
-    threshold: Sequence[int],
-) -> None:
-    model = model_of(first_band([1, 128, "frames"], threshold))
+@pytest.mark.parametrize("threshold", ["", "[1]"], ids=["scalar", "vector"])
+def test_a_model_that_takes_rmvpes_mel_and_a_threshold_is_given_both(threshold: str) -> None:
+    model = model_of(first_band("128,frames", threshold))
     wave = wave_of(1)
 
     assert model.track(wave) == pytest.approx(log_mel(wave, RMVPE_MEL)[:, 0] + 3, abs=1e-5)
@@ -132,27 +109,24 @@ def test_a_model_that_takes_rmvpes_mel_and_a_threshold_is_given_both(
 
 def waveform_model(*, has_unvoiced: bool) -> Graph:
     """A model that gives 200 Hz for every 160 samples; those of a positive mean are unvoiced."""
-    nodes = [
-        helper.make_node("Unsqueeze", ["waveform", "zero"], ["line"]),
-        helper.make_node("AveragePool", ["line"], ["pooled"], kernel_shape=[160], strides=[160]),
-        helper.make_node("Squeeze", ["pooled", "zero"], ["means"]),
-        helper.make_node("Mul", ["means", "none"], ["nothing"]),
-        helper.make_node("Mul", ["threshold", "none"], ["unused"]),
-        helper.make_node("Sum", ["nothing", "unused", "two_hundred"], ["f0"]),
-    ]
-    weights = [
-        constant("zero", np.array([0])),
-        constant("none", np.zeros(1, np.float32)),
-        constant("two_hundred", np.array(200, np.float32)),
-    ]
+    outputs, nodes = "float[a,b] f0", ""
     if has_unvoiced:
-        nodes.append(helper.make_node("Greater", ["means", "none"], ["loud"]))
-        nodes.append(helper.make_node("Cast", ["loud"], ["uv"], to=TensorProto.FLOAT))
-    inputs = [
-        small_graphs.tensor("waveform", [1, "samples"]),
-        small_graphs.tensor("threshold", [1]),
-    ]
-    return graph_of(nodes, inputs, ["f0", "uv"] if has_unvoiced else ["f0"], weights)
+        outputs += ", float[a,b] uv"
+        nodes = "loud = Greater(means, none) uv = Cast <to=1> (loud)"
+    return graph_of(
+        f"""
+        pitch (float[1,samples] waveform, float[1] threshold) => ({outputs})
+        <int64[1] zero = {{0}}, float none = {{0}}, float two_hundred = {{200}}> {{
+            line = Unsqueeze(waveform, zero)
+            pooled = AveragePool <kernel_shape=[160], strides=[160]> (line)
+            means = Squeeze(pooled, zero)
+            nothing = Mul(means, none)
+            unused = Mul(threshold, none)
+            f0 = Sum(nothing, unused, two_hundred)
+            {nodes}
+        }}
+        """
+    )
 
 
 @pytest.mark.parametrize("has_unvoiced", [False, True])
@@ -170,7 +144,7 @@ def test_a_model_that_hears_samples_is_given_them_and_may_mark_frames_as_unvoice
 
 
 def test_fcpe_gets_its_own_mel_and_follows_a_long_recording_in_parts_without_a_seam() -> None:
-    model = model_of(first_band([1, "frames", 128], ()))
+    model = model_of(first_band("frames,128", ""))
     wave = wave_of(45)
 
     assert model.track(wave) == pytest.approx(log_mel(wave, FCPE_MEL)[:, 0] + 0.6, abs=1e-4)
@@ -180,27 +154,24 @@ def test_fcpe_gets_its_own_mel_and_follows_a_long_recording_in_parts_without_a_s
 @pytest.mark.parametrize(
     "inputs",
     [
-        [small_graphs.tensor("mel", [1, 80, "frames"])],
-        [small_graphs.tensor("waveform", [1, "samples"])],
-        [small_graphs.tensor("mel", [1, 128, "frames"], TensorProto.INT64)],
-        [small_graphs.tensor(name, [1, 128, "frames"]) for name in ("mel", "more")],
+        "float[1,80,frames] mel",
+        "float[1,samples] mel",
+        "int64[1,128,frames] mel",
+        "float[1,128,frames] mel, float[1,128,frames] more",
     ],
 )
-def test_a_graph_of_no_known_form_is_refused(inputs: Sequence[ValueInfoProto]) -> None:
-    graph = graph_of(
-        [helper.make_node("Identity", [inputs[0].name], ["output"])], inputs, ["output"]
-    )
+def test_a_graph_of_no_known_form_is_refused(inputs: str) -> None:
+    graph = graph_of(f"pitch ({inputs}) => (float[a,b,c] output) {{ output = Identity(mel) }}")
 
     with pytest.raises(BundleError, match=r"pitch.onnx: expected a pitch model that takes"):
         PitchModelContract().check(graph)
 
 
 def test_a_model_that_gives_something_else_is_refused() -> None:
-    nodes = [helper.make_node("Identity", ["mel"], ["output"])]
-    graph = graph_of(nodes, [small_graphs.tensor("mel", [1, 128, "frames"])], ["output"])
+    text = "pitch (float[1,128,frames] mel) => (float[a,b,c] output) { output = Identity(mel) }"
 
     with pytest.raises(BundleError, match=r"pitch.onnx: expected"):
-        model_of(graph)
+        model_of(graph_of(text))
 
 
 # Of librosa 0.11 with the settings of each model, for frames 0, 12 and 25, bands 0, 50 and 127.

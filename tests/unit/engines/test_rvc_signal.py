@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np
@@ -71,14 +69,9 @@ def test_a_filtered_signal_is_scipys(length: int) -> None:
 
     assert len(filtered) == length
     np.testing.assert_allclose(filtered[::step], expected, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("length", [0, 1, 2, 18])
-def test_a_recording_shorter_than_the_edges_keeps_its_length(length: int) -> None:
-    filtered = high_pass(signal(length))
-
-    assert filtered.shape == (length,)
-    assert np.isfinite(filtered).all()
+    for shorter in (0, 1, 2, 18):  # than the edges
+        assert high_pass(signal(shorter)).shape == (shorter,)
+        assert np.isfinite(high_pass(signal(shorter))).all()
 
 
 def constant(level: float, rate: int) -> Array:
@@ -166,6 +159,8 @@ def test_an_exact_search_averages_the_eight_nearest_and_mixes_them_in_by_the_rat
         assert mean == pytest.approx(expected_mean(vectors, feature), abs=2e-5)
     assert retrieval.mix(features, 0.25) == pytest.approx(0.25 * mixed + 0.75 * features, abs=1e-5)
     assert retrieval.mix(features, 0.0) is features
+    halved = Retrieval(vectors.astype(np.float16), vectors[:1], np.zeros(count, np.int64))
+    assert halved.mix(features, 0.5) == pytest.approx(0.5 * mixed + 0.5 * features, abs=0.02)
 
 
 @pytest.mark.parametrize("search", ["exact", "cell"])
@@ -191,17 +186,6 @@ def test_a_search_in_a_cell_looks_only_at_its_vectors() -> None:
     assert mixed[0] == pytest.approx(expected_mean(left, features[0]), abs=1e-4)
     assert mixed[1] == pytest.approx(expected_mean(right, features[1]), abs=1e-4)
     assert mixed[2].tolist() == features[2].tolist(), "its cell is empty"
-
-
-def test_vectors_of_half_precision_give_nearly_the_same() -> None:
-    vectors, features = draw(50, 8), draw(9, 8, seed=1)
-    halved = Retrieval(
-        vectors.astype(np.float16), vectors[:1].astype(np.float16), np.zeros(50, np.int64)
-    )
-
-    expected = one_cell(vectors).mix(features, 0.5)
-
-    assert halved.mix(features, 0.5) == pytest.approx(expected, abs=5e-3)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from shared.characters.bundle_files import BundleError
 from shared.speech.engines.style_bert_graphs import BertEncoder, Inference, StyleBertSynthesis
@@ -15,7 +13,8 @@ from shared.speech.engines.style_bert_vits2 import (
 )
 from shared.speech.engines.text_interface import SpeechOptions
 from shared.speech.graphs.sessions import SessionSettings, shared_session
-from shared.speech.text.front_end import Reader
+from shared.speech.text.front_end import Reader, Reading
+from shared.speech.text.phonemes import Phonemes
 from tests.support.golden_speech import (
     FOLDER,
     REFERENCE,
@@ -26,12 +25,6 @@ from tests.support.golden_speech import (
 )
 from tests.support.text_engine_contract import TextEngineContract, whole
 from tests.unit.graphs import small_graphs
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from shared.speech.text.front_end import Reading
-    from shared.speech.text.phonemes import Phonemes
 
 WAVES = np.load(FOLDER / "waves.npz")
 FEATURES = np.load(FOLDER / "bert.npz")

@@ -1,26 +1,20 @@
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
-from shared.characters.manifest import TextSpeech
-from shared.speech.engines.interface import Mark, MarkedPiece, speak_marked
+from shared.characters.manifest import CharacterManifest, TextSpeech
+from shared.speech.engines.interface import ConversionOptions, Mark, MarkedPiece, speak_marked
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
 from shared.speech.engines.kokoro_packages import KokoroPackages
-from shared.speech.engines.registry import (
-    ENGINES,
-    LazyTextEngine,
-    build_engine,
-    build_text_engine,
-)
+from shared.speech.engines.registry import ENGINES, LazyTextEngine, build_engine, build_text_engine
 from shared.speech.engines.text_interface import (
+    PhraseEngine,
     SpeechOptions,
     TextError,
     TextErrorCode,
-    divide_as_asked,
     nothing_to_say,
 )
 from shared.speech.engines.two_step_speech import SpeechByLanguage, TwoStepSpeech
@@ -29,44 +23,24 @@ from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal import pitch
 from shared.speech.signal.samples import resample
+from shared.speech.signal.sound import Samples
+from shared.speech.text.accents import AccentPhrase
 from shared.speech.text.front_end import FrontEnd
 from tests.support.characters import a_manifest
 from tests.support.speakers import Sentences
 from tests.support.text_engine_contract import TextEngineContract, whole
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
-    from shared.characters.manifest import CharacterManifest
-    from shared.speech.engines.interface import ConversionOptions
-    from shared.speech.engines.text_interface import PhraseEngine
-    from shared.speech.signal.sound import Samples
-    from shared.speech.text.accents import AccentPhrase
-    from shared.speech.text.languages import Division
+class Saying(Sentences):
+    """Says a text in one language, and no phrases."""
 
-
-class Sayer:
-    """Stands for the built-in voice: a second, a pause with a short word, the silence after."""
-
-    sample_rate = 16_000
-    languages = ("ja",)
-
-    def __init__(self) -> None:
-        self.asked: list[SpeechOptions] = []
-
-    def divide(self, text: str, options: SpeechOptions) -> Division:
-        return divide_as_asked(text, self.languages, options)
+    def __init__(self, language: str) -> None:
+        super().__init__(languages=(language,))
 
     def estimate(self, text: str, options: SpeechOptions) -> float:
-        del text, options
-        return 1.15
-
-    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        del text
-        self.asked.append(options)
-        short = np.concatenate([np.zeros(800), np.full(800, 0.25)])
-        pieces = (np.full(16_000, 0.5), short, np.zeros(1_600))
-        return (piece.astype(np.float32) for piece in pieces)
+        if not any(map(str.isalpha, text)):
+            raise nothing_to_say(text, self.languages)
+        return super().estimate(text, options)
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
         raise NotImplementedError
@@ -76,6 +50,21 @@ class Sayer:
     ) -> Iterator[Samples]:
         del phrases, text
         return self.speak("", options)
+
+
+class Sayer(Saying):
+    """Stands for the built-in voice: a second, a pause with a short word, the silence after."""
+
+    def __init__(self) -> None:
+        super().__init__("ja")
+        self.sample_rate = 16_000
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        del text
+        self.asked.append(options)
+        short = np.concatenate([np.zeros(800), np.full(800, 0.25)])
+        pieces = (np.full(16_000, 0.5), short, np.zeros(1_600))
+        return (piece.astype(np.float32) for piece in pieces)
 
 
 class Doubler:
@@ -91,7 +80,7 @@ class Doubler:
         self, samples: Samples, sample_rate: int, options: ConversionOptions, clock: object = None
     ) -> Samples:
         del clock
-        assert sample_rate == Sayer.sample_rate
+        assert sample_rate == 16_000
         self.lengths.append(len(samples))
         self.wishes.append(options)
         return np.repeat(samples, 3)
@@ -168,11 +157,6 @@ class TestTwoStepSpeech(TextEngineContract):
     pass
 
 
-@pytest.fixture
-def hts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(KokoroPackages, "is_complete", lambda _: False)
-
-
 def speaker_of(name: str, **changes: Any) -> PhraseEngine:
     character = load_character(Path("characters") / name, ENGINES)
     manifest = character.manifest.model_copy(update=changes)
@@ -183,11 +167,11 @@ def speaker_of(name: str, **changes: Any) -> PhraseEngine:
     return engine
 
 
-@pytest.mark.usefixtures("hts_alone")
 @pytest.mark.parametrize("changes", [{}, {"text": TextSpeech(engine="kokoro")}])
 def test_without_kokoro_the_other_voice_speaks_as_high_as_the_character_is(
-    changes: dict[str, Any],
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(KokoroPackages, "is_complete", lambda _: False)
     engine = speaker_of("ned", **changes)
     wave = whole(engine, "今日は、とてもいい天気ですね。")
     hertz = pitch.track(resample(wave, engine.sample_rate, pitch.SAMPLE_RATE)).hertz
@@ -199,8 +183,7 @@ def test_without_kokoro_the_other_voice_speaks_as_high_as_the_character_is(
 
 
 @pytest.mark.parametrize(
-    ("name", "languages"),
-    [("mei", ("ja", "en")), ("hina", ("ja", "en")), ("ned", ("en", "ja"))],
+    ("name", "languages"), [("mei", ("ja", "en")), ("hina", ("ja", "en")), ("ned", ("en", "ja"))]
 )
 def test_with_kokoro_every_character_speaks_english(
     name: str, languages: Sequence[str], monkeypatch: pytest.MonkeyPatch
@@ -208,26 +191,6 @@ def test_with_kokoro_every_character_speaks_english(
     monkeypatch.setattr(KokoroPackages, "is_complete", lambda _: True)
     for wanted in (languages, ("ja",)):
         assert tuple(speaker_of(name, languages=wanted).languages) == wanted
-
-
-class Saying(Sentences):
-    """Says the text; `language` is what it speaks."""
-
-    def __init__(self, language: str) -> None:
-        super().__init__(languages=(language,))
-
-    def estimate(self, text: str, options: SpeechOptions) -> float:
-        if not any(map(str.isalpha, text)):
-            raise nothing_to_say(text, self.languages)
-        return super().estimate(text, options)
-
-    def read_phrases(self, text: str) -> list[AccentPhrase]:
-        raise NotImplementedError
-
-    def speak_phrases(
-        self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
-    ) -> Iterator[Samples]:
-        raise NotImplementedError
 
 
 def test_each_language_is_spoken_by_its_engine_with_pauses_between() -> None:

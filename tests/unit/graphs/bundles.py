@@ -1,17 +1,17 @@
 """Character bundles written to a folder."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from onnx import GraphProto
+
+from shared.speech.engines.interface import Engine
+from shared.speech.engines.registry import ENGINES, build_engine
+from shared.speech.graphs.bundle_folders import load_character
+from shared.speech.graphs.sessions import SessionSettings
 from tests.unit.graphs import small_graphs
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from onnx import GraphProto
 
 
 def manifest(**changes: Any) -> dict[str, Any]:
@@ -44,6 +44,11 @@ def manifest(**changes: Any) -> dict[str, Any]:
     }
     right.update(changes)
     return {name: value for name, value in right.items() if value is not ...}
+
+
+def build(folder: Path) -> Engine:
+    """Load a bundle and build its engine."""
+    return build_engine(load_character(folder, ENGINES), SessionSettings())
 
 
 def write_bundle(folder: Path, content: bytes | None = None, **changes: Any) -> Path:

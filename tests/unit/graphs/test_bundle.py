@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -16,7 +14,7 @@ from shared.speech.graphs.bundle_folders import load_character, load_characters,
 from shared.speech.graphs.sessions import SessionSettings
 from tests.support.logs import log_book
 from tests.unit.graphs import small_graphs
-from tests.unit.graphs.bundles import manifest, write_bundle, write_waveform_bundle
+from tests.unit.graphs.bundles import build, manifest, write_bundle, write_waveform_bundle
 from tests.unit.graphs.test_onnx_files import external, foreign, with_initializer
 from tools.bundles import trial
 from tools.importing.importer import check_command
@@ -26,7 +24,7 @@ SETTINGS = {"input": "audio", "output": "converted", "input_sample_rate": 24_000
 
 def refusal(bundle: Path) -> str:
     with pytest.raises(BundleError) as error:
-        build_engine(load_character(bundle, ENGINES), SessionSettings())
+        build(bundle)
     sentence = str(error.value)
     assert sentence.endswith(".")
     assert "\n" not in sentence
@@ -124,12 +122,10 @@ def test_a_manifest_that_does_not_suit_its_engine_or_folder_is_refused(
     assert sentence in refusal(write_bundle(tmp_path, **changes))
 
 
-def test_bytes_in_the_runtimes_own_format_run_as_the_checked_graph(
-    tmp_path: Path,
-) -> None:
+def test_bytes_in_the_runtimes_own_format_run_as_the_checked_graph(tmp_path: Path) -> None:
     # The runtime knows its own format by the mark ORTM; here it stands in an unknown field.
     disguised = b"\x0a\x06\x00\x00ORTM" + small_graphs.content(small_graphs.harmonic_graph())
-    build_engine(load_character(write_bundle(tmp_path, disguised), ENGINES), SessionSettings())
+    build(write_bundle(tmp_path, disguised))
 
 
 WRONG_F0 = "harmonic.onnx: input 'f0': expected float32 [1, frames], found"
@@ -284,8 +280,7 @@ def test_sealing_writes_sizes_and_hashes_into_the_manifest(
 ) -> None:
     bundle = write_bundle(tmp_path)
     said = manifest(
-        graphs={"harmonic": {"file": "harmonic.onnx", "sha256": "", "bytes": 0}},
-        credit="声",
+        graphs={"harmonic": {"file": "harmonic.onnx", "sha256": "", "bytes": 0}}, credit="声"
     )
     (bundle / "character.json").write_text(json.dumps(said), "utf-8")
     assert check_command(["--seal", str(bundle)]) == 0
@@ -294,8 +289,7 @@ def test_sealing_writes_sizes_and_hashes_into_the_manifest(
 
 
 def test_a_graph_with_an_unknown_size_for_the_batch_is_taken(tmp_path: Path) -> None:
-    bundle = write_waveform_bundle(tmp_path, small_graphs.gain_graph(1.0, (None, "n")))
-    build_engine(load_character(bundle, ENGINES), SessionSettings())
+    build(write_waveform_bundle(tmp_path, small_graphs.gain_graph(1.0, (None, "n"))))
 
 
 @pytest.mark.parametrize("engine", ["harmonic", "waveform"])

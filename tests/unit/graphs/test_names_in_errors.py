@@ -1,14 +1,13 @@
 """Names out of a bundle's files, in the errors that refuse it."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import ModelProto, TensorProto, helper
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import ManifestError
@@ -21,12 +20,6 @@ from tests.unit.engines.rvc_voices import CHANNELS, retrieval_graph, write_voice
 from tests.unit.graphs import small_graphs
 from tests.unit.graphs.bundles import write_bundle, write_waveform_bundle
 from tests.unit.graphs.test_onnx_files import constant, external, identity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from onnx import ModelProto
 
 NAME = "a\n\u2028\u202e\x1b[2J\x9b"
 """Two line breaks, a turn of the text's direction, and what clears a terminal."""

@@ -1,13 +1,7 @@
 """Signals like those of a voice, of which everything is known."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 RATE = 16_000
 
@@ -50,7 +44,7 @@ def whisper(seconds: float) -> NDArray[np.float32]:
 
 
 def silence(seconds: float) -> NDArray[np.float32]:
-    """Make nothing."""
+
     return np.zeros(round(seconds * RATE), np.float32)
 
 
@@ -61,7 +55,7 @@ def level(sound: NDArray[np.float32], decibels: float) -> NDArray[np.float32]:
 
 
 def rms(sound: NDArray[np.float32]) -> float:
-    """Measure the root of the mean square."""
+
     return float(np.sqrt(np.mean(sound.astype(np.float64) ** 2)))
 
 

@@ -1,19 +1,13 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from shared.speech.signal.analysis import Analysis, analyse, gate_gains
 from shared.speech.signal.loudness import CEILING, fade_ends, finish, limit
 from shared.speech.signal.sound import NoClock
 from tests.unit.signal import signals
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 RATE = 24_000
 

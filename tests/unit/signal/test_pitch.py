@@ -1,22 +1,16 @@
-from __future__ import annotations
-
+from collections.abc import Callable
 from itertools import pairwise, product
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from numpy.typing import NDArray
 
 from shared.speech.signal.pitch import HOP, cheapest_path, track
 from shared.speech.signal.streaming import LAG, StreamAnalysis
 from tests.unit.signal import signals
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
 
 def errors_in_cents(
@@ -58,9 +52,7 @@ def test_a_voice_over_the_telephone_keeps_its_missing_fundamental(hertz: float) 
 
 
 @pytest.mark.parametrize("harmonic", [2, 3])
-def test_if_one_harmonic_is_strongest_the_speakers_register_decides(
-    harmonic: int,
-) -> None:
+def test_if_one_harmonic_is_strongest_the_speakers_register_decides(harmonic: int) -> None:
     hertz = 107.0
     at = np.arange(signals.RATE // 5) / signals.RATE
     hum = sum(

@@ -1,11 +1,8 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from shared.characters.manifest import Pitch
 from shared.speech.signal import pitch
@@ -13,10 +10,6 @@ from shared.speech.signal.pitch import F0Track
 from shared.speech.signal.pitch_shift import change_pitch, plan_pitch
 from shared.speech.signal.samples import resample
 from tests.unit.signal import signals
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 MEI = Pitch(policy="auto", median_hz=340.0, log_std=0.19, low_hz=180.0, high_hz=620.0)
 

@@ -1,17 +1,11 @@
 """Bringing a recording that goes on to the rate of the analysis."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
 from shared.speech.signal.pitch import SAMPLE_RATE
+from shared.speech.signal.sound import Samples
 from shared.speech.signal.streaming import Decimator, SoxResampler, open_resampler
-
-if TYPE_CHECKING:
-    from shared.speech.signal.sound import Samples
 
 MIDDLE = slice(1000, -1000)
 

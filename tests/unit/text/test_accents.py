@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 import random
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyopenjtalk
 import pytest
@@ -17,12 +15,10 @@ from shared.speech.text.accents import (
     labels_of,
     phonemes_of,
 )
+from shared.speech.text.front_end import Reader
 from shared.speech.text.normalisation import normalise
 from shared.speech.text.phonemes import SOUNDS, phonemes
 from tests.support.golden_speech import SENTENCES
-
-if TYPE_CHECKING:
-    from shared.speech.text.front_end import Reader
 
 PHONE = re.compile(r"-([^+]+)\+.*/A:([^/]+)/.*/F:(\w+_\w+)#")
 

@@ -1,6 +1,5 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +11,6 @@ from shared.speech.text.dictionary import (
     make_word,
 )
 from shared.speech.text.front_end import Reader
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def reader_of(folder: Path, *words: Any) -> Reader:

@@ -1,7 +1,5 @@
 """Pronunciations from a small lexicon; the real one is read where its packages are installed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,9 +14,6 @@ from shared.speech.text.front_end import (
     split_sentences,
 )
 from shared.speech.text.phonemes import SOUNDS, split_morae
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
