@@ -87,8 +87,6 @@ class MediaFile:
 
 @dataclass(frozen=True)
 class StyleSample:
-    """A recording of a style, and its transcript."""
-
     sound: MediaFile
     transcript: str
 

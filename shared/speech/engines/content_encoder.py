@@ -27,10 +27,8 @@ CONTRACT = GraphContract(
 )
 AUDIBLE_DB = 45.0
 """Frames that are so far below the level of speech do not tell how the speaker sounds."""
-LOUDEST = np.float32(0.5)
-"""The magnitude to which each piece is amplified for the encoder."""
-SOFTEST = 1e-6
-"""The smallest magnitude that is amplified so far."""
+LOUDEST = np.float32(0.5)  # the magnitude to which each piece is amplified for the encoder
+SOFTEST = 1e-6  # the smallest magnitude that is amplified so far
 PRIOR_FRAMES = 40.0
 """The frames of an average speaker that count beside the recording's, because few tell little."""
 

@@ -238,8 +238,6 @@ def build(character: CharacterBundle, settings: SessionSettings) -> "HarmonicEng
 
 
 class HarmonicEngine:
-    """Converts with one `harmonic` graph, and with a content encoder where it takes content."""
-
     def __init__(
         self,
         manifest: CharacterManifest,
@@ -287,7 +285,6 @@ class HarmonicEngine:
         )
 
     def try_out(self, file: str, content_size: int = 0) -> None:
-        """Run the graph on a short silence, or on content of so many numbers."""
         frames = _TRIAL_FRAMES
         wave = {"wave": np.zeros((1, frames * HOP), np.float32)}
         heard = {"content": np.zeros((1, frames, content_size), np.float32)}

@@ -163,8 +163,6 @@ class MarkedPiece:
 
 @runtime_checkable
 class MarkingEngine(Protocol):
-    """An engine that knows when words and phones begin."""
-
     def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
         """Speak a text, with the samples of `TextEngine.speak`, and mark it."""
 

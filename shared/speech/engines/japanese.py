@@ -43,8 +43,7 @@ from shared.speech.text.spoken_form import write_out
 
 _LOG = logging.getLogger(__name__)
 
-MEDIAN_HZ: Final = 350.0
-"""The median of the fundamental frequency of Mei's voice."""
+MEDIAN_HZ: Final = 350.0  # the median of the fundamental frequency of Mei's voice
 
 _FULL_SCALE = 32_768.0
 _UNBOUNDED = 1e6
@@ -76,7 +75,7 @@ class HtsVoice:
 
     def synthesise(self, labels: Sequence[str], speed: float, semitones: float) -> Samples:
         """Speak full-context labels: float32 [samples] at the voice's sample rate."""
-        pieces = _without_held(labels)
+        pieces = without_held(labels)
         return np.concatenate([self._speak_piece(each, speed, semitones) for each in pieces])
 
     def _speak_piece(self, labels: Sequence[str], speed: float, semitones: float) -> Samples:
@@ -85,7 +84,7 @@ class HtsVoice:
         if len(labels) == 1 or np.abs(wave).max(initial=0.0) <= _LOUDEST:
             return wave
         waves = []
-        for part in _loud_apart(labels, self.durations(labels), wave):
+        for part in loud_apart(labels, self.durations(labels), wave):
             spoken = self._synthesise(part, speed, semitones)
             if len(part) > 1 and np.abs(spoken).max(initial=0.0) > _LOUDEST_BEGINNING:
                 waves += [self._synthesise([label], speed, semitones) for label in part]
@@ -144,7 +143,7 @@ class HtsVoice:
         return engine
 
 
-def _without_held(labels: Sequence[str]) -> list[Sequence[str]]:
+def without_held(labels: Sequence[str]) -> list[Sequence[str]]:
     """Cut labels, each alone, where one sound lasts longer than the voice's filter is stable."""
     cuts = {0, len(labels)}
     begin = 0
@@ -156,10 +155,9 @@ def _without_held(labels: Sequence[str]) -> list[Sequence[str]]:
     return [labels[begin:end] for begin, end in pairwise(sorted(cuts))]
 
 
-def _loud_apart(
+def loud_apart(
     labels: Sequence[str], seconds: Sequence[float], wave: Samples
 ) -> list[Sequence[str]]:
-    """Cut labels so that each one that is too loud is alone."""
     ends = np.rint(np.cumsum(seconds) * (len(wave) / sum(seconds))).astype(int)
     cuts = {0, len(labels)}
     for place, (begin, end) in enumerate(pairwise([0, *ends])):
@@ -236,7 +234,6 @@ class JapaneseEngine:
     def _marks(
         self, labels: Sequence[str], words: Iterator[tuple[int, str]], seconds: float
     ) -> list[Mark]:
-        """Mark the phones of a breath and the words that begin with them."""
         usual = self._voice.durations(labels)
         tempo = seconds / sum(usual)
         marks: list[Mark] = []
@@ -284,7 +281,6 @@ class JapaneseEngine:
 
 
 def _breaths(sentences: Iterable[Sequence[str]]) -> list[tuple[Sequence[str], float]]:
-    """Divide the labels of sentences into breaths, each with the seconds of pause before it."""
     return [
         (breath, _SENTENCE_SECONDS if number == 0 else _BREATH_SECONDS)
         for labels in sentences

@@ -139,7 +139,7 @@ def symbols_of_phrases(phrases: Iterable[AccentPhrase]) -> str:
 
 def _symbols(runs: Iterable[Sequence[str]]) -> str:
     joined = ""
-    for run in map(_pronounce, runs):
+    for run in map(write_morae, runs):
         joined += f" {run}" if joined and run and run[0] not in _SILENT else run
     return joined
 
@@ -148,7 +148,7 @@ def has_sound(symbols: str) -> bool:
     return any(symbol not in _SILENT for symbol in symbols)
 
 
-def _pronounce(morae: Sequence[str]) -> str:
+def write_morae(morae: Sequence[str]) -> str:
     written = ""
     vowel = ""
     for place, mora in enumerate(morae):
@@ -162,16 +162,16 @@ def _pronounce(morae: Sequence[str]) -> str:
             vowel = ""
         else:
             following = morae[place + 1 : place + 2]
-            written += _write(sound, SOUNDS.get(following[0]) if following else None)
+            written += write_sound(sound, SOUNDS.get(following[0]) if following else None)
             vowel = sound.vowel
     return written
 
 
-def _write(sound: MoraSound, following: MoraSound | None) -> str:
+def write_sound(sound: MoraSound, following: MoraSound | None) -> str:
     if sound.vowel == _HELD:
         return "ʔ"
     if sound.vowel == _NASAL:
-        begins = _write(following, None)[0] if following and following.consonant else ""
+        begins = write_sound(following, None)[0] if following and following.consonant else ""
         return next((nasal for before, nasal in _NASALS if begins and begins in before), "ɴ")
     consonant = _CONSONANTS[sound.consonant] if sound.consonant else ""
     if sound.vowel == "i":
@@ -182,8 +182,7 @@ def _write(sound: MoraSound, following: MoraSound | None) -> str:
     return consonant + sound.vowel
 
 
-MEDIAN_HZ: Final = 226.0
-"""The median of the mixture's fundamental frequency."""
+MEDIAN_HZ: Final = 226.0  # the median of the mixture's fundamental frequency
 
 LANGUAGES: Final[Sequence[str]] = (JAPANESE, ENGLISH)
 
@@ -309,7 +308,6 @@ class KokoroEngine:
         return self._speak(sentences, options)
 
     def _read(self, text: str) -> list[Reading]:
-        """Read a text as Japanese, in which accent phrases are, and English words in katakana."""
         own = self._front_end.put_own_words(text)
         return read_text(self._front_end, write_out(divide(own, (JAPANESE,)).text))
 

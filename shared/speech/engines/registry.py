@@ -125,7 +125,6 @@ def build_engine(
 
 
 def _languages_of(manifest: CharacterManifest, settings: SessionSettings) -> Sequence[str]:
-    """List the languages of a character; the small voice speaks Japanese alone."""
     if KokoroPackages(settings.kokoro).is_complete():
         return manifest.text_languages
     _LOG.warning(

@@ -59,7 +59,6 @@ _KNOWN = (*(option.name for option in fields(RvcOptions)), "content_output")
 
 
 def read_settings(manifest: CharacterManifest) -> tuple[RvcOptions, str | None]:
-    """Read the manifest's settings, and the content encoder's output that they may name."""
     settings = dict(manifest.settings)
     for name, value in settings.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -150,13 +150,13 @@ def loudness_gains(
     the voice: over windows of a second, every half second, joined by straight lines. A mix of 1
     keeps the voice's loudness, 0 takes the recording's. Rates are even.
     """
-    wanted = _levels(recording, recording_rate, len(voice))
-    own = np.maximum(_levels(voice, voice_rate, len(voice)), _QUIETEST)
+    wanted = half_second_levels(recording, recording_rate, len(voice))
+    own = np.maximum(half_second_levels(voice, voice_rate, len(voice)), _QUIETEST)
     gains = wanted ** np.float32(1 - mix) * own ** np.float32(mix - 1)
     return gains.astype(np.float32, copy=False)
 
 
-def _levels(samples: NDArray[np.floating], rate: int, count: int) -> Array:
+def half_second_levels(samples: NDArray[np.floating], rate: int, count: int) -> Array:
     """Root mean square of the second around every half second, stretched; outside is silence."""
     hop = rate // 2
     frames = 1 + len(samples) // hop
@@ -274,8 +274,8 @@ class Retrieval:
         return mixed
 
     def _neighbours_in_cell(self, features: Array) -> Array:
-        places = _least(_scores(features, self._centroids))
-        distances = _squared_distances(features, self._centroids[places])
+        places = least_places(score_vectors(features, self._centroids))
+        distances = squared_distances(features, self._centroids[places])
         nearest = places[np.arange(len(features)), np.argmin(distances, axis=1)]
         means = np.empty_like(features)
         for cell in np.unique(nearest):
@@ -290,7 +290,7 @@ class Retrieval:
             return features
         places = self._candidates(features, begin, end)
         vectors = self._vectors[places].astype(np.float32)
-        distances = _squared_distances(features, vectors)
+        distances = squared_distances(features, vectors)
         if places.shape[1] > _NEIGHBOURS:
             kept = np.argpartition(distances, _NEIGHBOURS - 1, axis=1)[:, :_NEIGHBOURS]
             vectors = np.take_along_axis(vectors, kept[:, :, None], axis=1)
@@ -308,30 +308,30 @@ class Retrieval:
         scores = np.empty((len(features), 0), np.float32)
         for first in range(begin, end, _RETRIEVAL_BLOCK):
             block = self._vectors[first : min(first + _RETRIEVAL_BLOCK, end)].astype(np.float32)
-            own = _scores(features, block)
-            here = _least(own)
+            own = score_vectors(features, block)
+            here = least_places(own)
             places = np.concatenate([places, here + first], axis=1)
             scores = np.concatenate([scores, np.take_along_axis(own, here, axis=1)], axis=1)
-            kept = _least(scores)
+            kept = least_places(scores)
             places = np.take_along_axis(places, kept, axis=1)
             scores = np.take_along_axis(scores, kept, axis=1)
         return places
 
 
-def _scores(features: Array, vectors: Array) -> Array:
+def score_vectors(features: Array, vectors: Array) -> Array:
     """Compute |v|^2 - 2 f v, a squared distance except for |f|^2: quick, but it rounds. [T, M]."""
     scores: Array = np.einsum("mc,mc->m", vectors, vectors) - 2 * (features @ vectors.T)
     return scores
 
 
-def _least(values: Array) -> Places:
+def least_places(values: Array) -> Places:
     """Find where the least values of each row stand, in no order: [T, up to _CANDIDATES]."""
     if values.shape[1] <= _CANDIDATES:
         return np.broadcast_to(np.arange(values.shape[1]), values.shape)
     return np.argpartition(values, _CANDIDATES - 1, axis=1)[:, :_CANDIDATES]
 
 
-def _squared_distances(features: Array, vectors: Array) -> Array:
+def squared_distances(features: Array, vectors: Array) -> Array:
     """Compute the squared distances [T, K] of features [T, C] to K vectors each [T, K, C]."""
     apart = features[:, None] - vectors
     distances: Array = np.einsum("tkc,tkc->tk", apart, apart)

@@ -136,7 +136,6 @@ class StyleBertVits2Engine:
         return deliver(pieces, self.sample_rate, options)
 
     def inference(self, options: SpeechOptions) -> Inference:
-        """Translate options as AivisSpeech Engine maps them."""
         found = self._voice.find_style(options.style)
         if options.style == 0:  # nobody asked for one
             found = self._voice.speakers[0], self._voice.speakers[0].styles[0]

@@ -166,7 +166,6 @@ def _language_of(options: SpeechOptions) -> str | None:
 
 
 def nothing_to_say(text: str, languages: Sequence[str]) -> TextError:
-    """Build the error of a text of which nothing has a sound."""
     if any(character.isalpha() and not _KANA.match(character) for character in text):
         return _unreadable("a script", languages)
     return TextError(

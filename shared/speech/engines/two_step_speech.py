@@ -113,7 +113,6 @@ class SpeechByLanguage(TextEngineWrapper):
         )
 
     def _runs(self, text: str, options: SpeechOptions) -> list[tuple[Run, SpeechOptions]]:
-        """Find what each engine speaks; runs of signs alone are left out."""
         runs = []
         for run in divide_text(self, text, options).runs:
             try:

@@ -71,8 +71,6 @@ class TensorContract:
 
 
 class Contract(Protocol):
-    """An engine's requirements for one graph."""
-
     def check(self, graph: Graph) -> None:
         """Raise a BundleError that says in one sentence what is wrong with which tensor."""
 
@@ -107,8 +105,6 @@ class GraphContract:
 
 
 class EngineContracts(Protocol):
-    """The contracts of an engine, for the reader of its bundles."""
-
     @property
     def contracts(self) -> Callable[[CharacterManifest], Mapping[str, Contract]]:
         """Return the requirements for the graphs that a manifest must have, by role.

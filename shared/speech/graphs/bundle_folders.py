@@ -162,8 +162,6 @@ _Traces = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class FolderChanges:
-    """Bundles that are new or changed, and that are gone, by id, since the previous look."""
-
     new: tuple[str, ...]
     gone: tuple[str, ...]
 

@@ -116,7 +116,7 @@ class _ModelReader:
                 graphs.append(value)
             elif number == _MODEL_OPSET:
                 for _, domain in _messages(value, _OPSET, "OperatorSetIdProto"):
-                    _check_domain(domain, "operator set")
+                    check_domain(domain, "operator set")
             elif number == _MODEL_TRAINING:
                 raise UnsafeModelError(
                     "expected a graph for inference, found training information."
@@ -138,11 +138,11 @@ class _ModelReader:
             if number == _GRAPH_NODE:
                 self._read_node(value, depth)
             elif number == _GRAPH_INITIALIZER:
-                initialised.add(_check_tensor(value))
+                initialised.add(check_tensor(value))
             elif number == _GRAPH_SPARSE_INITIALIZER:
-                _check_sparse_tensor(value)
+                check_sparse_tensor(value)
             elif depth == 0 and number in {_GRAPH_INPUT, _GRAPH_OUTPUT}:
-                tensor = _read_value_info(value)
+                tensor = read_value_info(value)
                 (self.inputs if number == _GRAPH_INPUT else self.outputs)[tensor.name] = tensor
         if depth == 0:
             for name in initialised:
@@ -156,26 +156,26 @@ class _ModelReader:
             if number == _NODE_ATTRIBUTE:
                 self._read_attribute(value, depth)
             elif number == _NODE_DOMAIN:
-                _check_domain(value, f"operator {quoted(_text(message, _NODE_TYPE))}")
+                check_domain(value, f"operator {quoted(_text(message, _NODE_TYPE))}")
 
     def _read_attribute(self, message: memoryview, depth: int) -> None:
         for number, value in _messages(message, _ATTRIBUTE, "AttributeProto"):
             if number in _ATTRIBUTE_TENSORS:
-                _check_tensor(value)
+                check_tensor(value)
             elif number in _ATTRIBUTE_SPARSE_TENSORS:
-                _check_sparse_tensor(value)
+                check_sparse_tensor(value)
             elif number in _ATTRIBUTE_GRAPHS:
                 self._read_graph(value, depth + 1)
 
 
-def _check_domain(domain: memoryview, what: str) -> None:
+def check_domain(domain: memoryview, what: str) -> None:
     if domain not in STANDARD_DOMAINS:
         raise UnsafeModelError(
             f"{what}: expected the standard domain ai.onnx, found {quoted(_decode(domain))}."
         )
 
 
-def _check_tensor(message: memoryview) -> str:
+def check_tensor(message: memoryview) -> str:
     """Refuse a tensor whose data are in another file; return its name."""
     name = ""
     location: str | None = None
@@ -195,12 +195,12 @@ def _check_tensor(message: memoryview) -> str:
     return name
 
 
-def _check_sparse_tensor(message: memoryview) -> None:
+def check_sparse_tensor(message: memoryview) -> None:
     for _, value in _messages(message, _SPARSE_TENSOR_PARTS, "SparseTensorProto"):
-        _check_tensor(value)
+        check_tensor(value)
 
 
-def _read_value_info(message: memoryview) -> Tensor:
+def read_value_info(message: memoryview) -> Tensor:
     name = _text(message, _VALUE_NAME)
     kind = _only(message, _VALUE_TYPE, name)
     tensor = None if kind is None else _only(kind, _TYPE_TENSOR, name)
@@ -214,11 +214,11 @@ def _read_value_info(message: memoryview) -> Tensor:
     if shape is None:
         return Tensor(name, type_name or "unknown", None)
     dimensions = _messages(shape, frozenset({_SHAPE_DIMENSION}), "TensorShapeProto")
-    sizes = tuple(_read_dimension(value) for _, value in dimensions)
+    sizes = tuple(read_dimension(value) for _, value in dimensions)
     return Tensor(name, type_name or "unknown", sizes)
 
 
-def _read_dimension(message: memoryview) -> int | str | None:
+def read_dimension(message: memoryview) -> int | str | None:
     size: int | str | None = None
     for number, _, value in _fields(message, _DIMENSION):
         if number == _DIMENSION_VALUE and isinstance(value, int):
@@ -269,7 +269,7 @@ def _fields(
         tag = message[position]
         position += 1
         if tag >= _CONTINUED:
-            tag, position = _read_varint(message, position - 1)
+            tag, position = read_varint(message, position - 1)
         number, wire = tag >> 3, tag & 7
         if number == 0 or wire not in _WIRE_TYPES:
             raise _MalformedError("field number 0" if number == 0 else f"wire type {wire}")
@@ -278,7 +278,7 @@ def _fields(
             value = message[position] if position < end else _CONTINUED
             position += 1
             if value >= _CONTINUED:
-                value, position = _read_varint(message, position - 1)
+                value, position = read_varint(message, position - 1)
         begin = position
         if wire != _VARINT:
             position += value
@@ -288,7 +288,7 @@ def _fields(
             yield number, wire, value if wire == _VARINT else message[begin:position]
 
 
-def _read_varint(message: memoryview, position: int) -> tuple[int, int]:
+def read_varint(message: memoryview, position: int) -> tuple[int, int]:
     value = 0
     for index, byte in enumerate(message[position : position + _LONGEST_VARINT]):
         value |= (byte & ~_CONTINUED) << (7 * index)

@@ -13,8 +13,7 @@ from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MAX_PORTRAIT_BYTES
 from shared.runtime.quoting import printable, quoted
 
-MOST_PIXELS: Final = 1024
-"""The longest side of a picture."""
+MOST_PIXELS: Final = 1024  # the longest side of a picture
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _PNG_PARTS: Final = frozenset(
@@ -34,24 +33,24 @@ class PictureError(ValueError):
 def check_picture(kind: str, content: bytes) -> None:
     """Raise PictureError for a file that is more than a picture of one kind, `png` or `jpeg`."""
     try:
-        width, height = _png_size(content) if kind == "png" else _jpeg_size(content)
+        width, height = png_size(content) if kind == "png" else jpeg_size(content)
     except (struct.error, IndexError) as error:
         raise PictureError("a picture that ends too soon") from error
     if not (1 <= width <= MOST_PIXELS and 1 <= height <= MOST_PIXELS):
         raise PictureError(f"{width} x {height} pixels, more than {MOST_PIXELS}")
 
 
-def _png_size(content: bytes) -> tuple[int, int]:
+def png_size(content: bytes) -> tuple[int, int]:
     if not content.startswith(_PNG):
         raise PictureError("no PNG")
-    parts = list(_png_parts(content))
+    parts = list(png_parts(content))
     if not parts or parts[0][0] != b"IHDR" or [kind for kind, _ in parts].count(b"IHDR") != 1:
         raise PictureError("a PNG without its header")
     width, height = struct.unpack_from(">II", parts[0][1])
     return width, height
 
 
-def _png_parts(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+def png_parts(content: bytes) -> Iterator[tuple[bytes, bytes]]:
     position, kind = len(_PNG), b""
     while kind != b"IEND":
         (length,) = struct.unpack_from(">I", content, position)
@@ -68,12 +67,12 @@ def _png_parts(content: bytes) -> Iterator[tuple[bytes, bytes]]:
         raise PictureError("a PNG with something behind it")
 
 
-def _jpeg_size(content: bytes) -> tuple[int, int]:
+def jpeg_size(content: bytes) -> tuple[int, int]:
     if not content.startswith(_JPEG):
         raise PictureError("no JPEG")
     sizes = [
         struct.unpack_from(">HH", content, position + 5)
-        for marker, position in _jpeg_parts(content)
+        for marker, position in jpeg_parts(content)
         if marker in _FRAMES
     ]
     if len(sizes) != 1:
@@ -82,7 +81,7 @@ def _jpeg_size(content: bytes) -> tuple[int, int]:
     return width, height
 
 
-def _jpeg_parts(content: bytes) -> Iterator[tuple[int, int]]:
+def jpeg_parts(content: bytes) -> Iterator[tuple[int, int]]:
     position = len(_JPEG)
     while (marker := _marker(content, position)) != _END_OF_IMAGE:
         if marker not in _JPEG_PARTS:
@@ -91,7 +90,7 @@ def _jpeg_parts(content: bytes) -> Iterator[tuple[int, int]]:
         (length,) = struct.unpack_from(">H", content, position + 2)
         position += 2 + max(length, 2)
         if marker == _START_OF_SCAN:
-            position = _end_of_scan(content, position)
+            position = end_of_scan(content, position)
     if position + 2 != len(content):
         raise PictureError("a JPEG with something behind it")
 
@@ -102,7 +101,7 @@ def _marker(content: bytes, position: int) -> int:
     return content[position + 1]
 
 
-def _end_of_scan(content: bytes, position: int) -> int:
+def end_of_scan(content: bytes, position: int) -> int:
     """Find the marker behind coded pixels, in which 255 is followed by 0 or by a restart."""
     while True:
         position = content.find(b"\xff", position)

@@ -197,8 +197,6 @@ _Shared = TypeVar("_Shared")
 
 
 class SharedNetworks:
-    """Keeps loaded objects as long as somebody uses them; safe for threads."""
-
     def __init__(self) -> None:
         self._kept: WeakValueDictionary[str, object] = WeakValueDictionary()
         self._lock = Lock()

@@ -129,7 +129,6 @@ def gate_gains(levels: SpeechLevels, speech: Frames) -> Samples:
 
 
 def _any_of(frames: Frames, before: int, after: int) -> Frames:
-    """Return whether any frame from so many before to so many after is set."""
     total = np.concatenate([[0], np.cumsum(frames)])
     at = np.arange(len(frames))
     last = np.minimum(at + after + 1, len(frames))

@@ -99,7 +99,6 @@ def needed_gains(samples: Samples, block: int) -> Samples:
 
 
 def blocks_around(reach: int) -> int:
-    """Count the blocks on either side that a limiter's gain depends on."""
     return 2 * reach + 1
 
 

@@ -35,8 +35,7 @@ _ABSENT = -9.0  # the strength of a place in the table without a candidate
 
 _OCTAVE_COST = 0.005
 
-STEADY_BINS = 48
-"""The bins of the spectrum, up to 750 Hz, that may hold a hum."""
+STEADY_BINS = 48  # the bins of the spectrum, up to 750 Hz, that may hold a hum
 _STEADY_SHARE = 0.06
 _STEADY_REMOVED = 2.0
 _LOUDEST_STEADY = 0.4
@@ -58,12 +57,12 @@ def find_candidates(magnitudes: Array, hum: Array) -> Candidates:
     low = speech[:, :STEADY_BINS]
     np.maximum(low - hum, 0.0, out=low)
     # With few bins and few lags, a matrix product is faster than a transform.
-    correlations = speech @ _inverse_transform()
+    correlations = speech @ inverse_transform()
     speech[:, 0] /= 2
-    rows, octaves, heights = _peaks(correlations, speech.sum(axis=1))
+    rows, octaves, heights = find_peaks(correlations, speech.sum(axis=1))
     strengths = heights + _OCTAVE_COST * (octaves - np.log2(LOWEST_HZ))
     levels = np.sqrt(np.einsum("tb,tb->t", speech, speech))
-    return Candidates(*_strongest(rows, octaves, strengths, len(magnitudes)), levels)
+    return Candidates(*strongest_of_rows(rows, octaves, strengths, len(magnitudes)), levels)
 
 
 def magnitude_spectra(wave: Array, frames: int) -> Array:
@@ -106,7 +105,7 @@ def steady_hum(magnitudes: Array, share: float = _STEADY_SHARE) -> Array:
 
 
 @lru_cache(maxsize=1)
-def _inverse_transform() -> Array:
+def inverse_transform() -> Array:
     """The cosines from a spectrum to its correlation, divided by the window's own [bins, lags]."""
     window = np.hanning(_WINDOW * SAMPLE_RATE // _HEARD_RATE + 2)[1:-1]
     own = np.correlate(window, window, "full")[len(window) - 1 :]
@@ -117,7 +116,7 @@ def _inverse_transform() -> Array:
     return table
 
 
-def _peaks(correlations: Array, totals: Array) -> tuple[Path, Array, Array]:
+def find_peaks(correlations: Array, totals: Array) -> tuple[Path, Array, Array]:
     """Find the peaks of all rows, refined by a parabola: row, log2 Hz and height."""
     here = correlations[:, 1:-1]
     is_peak = here > correlations[:, :-2]
@@ -132,7 +131,9 @@ def _peaks(correlations: Array, totals: Array) -> tuple[Path, Array, Array]:
     return rows, octaves, np.minimum(heights, 1.0)
 
 
-def _strongest(rows: Path, octaves: Array, strengths: Array, count: int) -> tuple[Array, Array]:
+def strongest_of_rows(
+    rows: Path, octaves: Array, strengths: Array, count: int
+) -> tuple[Array, Array]:
     """Put each row's strongest peaks into a table: their octaves and strengths, [T, K] each."""
     order = np.argsort(rows - strengths / _STRONGER_THAN_ANY)
     peaks_in_row = np.bincount(rows, minlength=count)
@@ -166,17 +167,17 @@ def cheapest_path(start: Costs, steps: Costs) -> States:
     """
     levels = [steps]
     while levels[-1].shape[2] > 1:
-        levels.append(_multiply_pairs(levels[-1]))
+        levels.append(multiply_pairs(levels[-1]))
     if steps.shape[2] == 0:
         return np.array([np.argmin(start)])
     whole = start[:, None] + levels[-1][:, :, 0]
     path = np.array(np.unravel_index(np.argmin(whole), whole.shape))
     for level in reversed(levels[:-1]):
-        path = _fill_in(path, level)
+        path = fill_in(path, level)
     return path
 
 
-def _multiply_pairs(level: Costs) -> Costs:
+def multiply_pairs(level: Costs) -> Costs:
     """Multiply each step by the next one; with an odd number, the last one is copied."""
     states, _, count = level.shape
     pairs = count // 2
@@ -195,7 +196,7 @@ def _multiply_pairs(level: Costs) -> Costs:
     return product
 
 
-def _fill_in(path: States, level: Costs) -> States:
+def fill_in(path: States, level: Costs) -> States:
     """Insert into a path the states in the middle of each pair of steps."""
     count = level.shape[2]
     pairs = count // 2
@@ -255,7 +256,7 @@ def describe_speaker(candidates: Candidates) -> tuple[float, float | None]:
     """Return the magnitude of speech, and log2 of the usual frequency, None without a voice."""
     power = candidates.levels**2
     magnitude = float(np.sqrt((power**2).sum() / max(float(power.sum()), 1e-20)))
-    is_voiced = candidates.strengths[:, 0] > _unvoiced(candidates, magnitude)
+    is_voiced = candidates.strengths[:, 0] > voicing_threshold(candidates, magnitude)
     register = ranked(candidates.octaves[is_voiced, 0], 0.5) if is_voiced.any() else None
     return magnitude, register
 
@@ -268,7 +269,7 @@ def follow(candidates: Candidates, magnitude: float, register: float | None) -> 
         excess = np.maximum(beyond - np.float32(_REGISTER_OCTAVES), 0.0)
         strengths = strengths - _REGISTER_COST * excess
     # The state after the last candidate means unvoiced.
-    local = -np.concatenate([strengths.T, _unvoiced(candidates, magnitude)[None]])
+    local = -np.concatenate([strengths.T, voicing_threshold(candidates, magnitude)[None]])
     # The cost of going from each state to each other at every step, [K+1, K+1, T-1].
     steps = np.full((len(local), *local[:, 1:].shape), _VOICING_CHANGE_COST, np.float32)
     jumps, octaves = steps[:-1, :-1], np.ascontiguousarray(candidates.octaves.T)
@@ -284,7 +285,7 @@ def follow(candidates: Candidates, magnitude: float, register: float | None) -> 
     return F0Track(hertz.astype(np.float32), voiced.astype(np.float32))
 
 
-def _unvoiced(candidates: Candidates, speech: float) -> Array:
+def voicing_threshold(candidates: Candidates, speech: float) -> Array:
     """Compute how strong a candidate must be for the frame to be voiced: [T]."""
     # Frames are quiet from 0 (speech) to 2 (silence).
     quietness = np.maximum(0.0, 2.0 - candidates.levels / max(speech, 1e-9) / _SILENCE)

@@ -126,8 +126,8 @@ def change_pitch(
     pitch = _plan(samples, sample_rate, semitones, intonation)
     if not pitch.voiced.any():
         return samples
-    marks = np.fromiter(_marks(samples, sample_rate, pitch), np.int64)
-    return _overlap(samples, sample_rate, pitch, marks)
+    marks = np.fromiter(mark_periods(samples, sample_rate, pitch), np.int64)
+    return overlap(samples, sample_rate, pitch, marks)
 
 
 def _plan(samples: Samples, sample_rate: int, semitones: float, intonation: float) -> _Pitch:
@@ -149,7 +149,7 @@ def _plan(samples: Samples, sample_rate: int, semitones: float, intonation: floa
     )
 
 
-def _marks(samples: Samples, sample_rate: int, pitch: _Pitch) -> Iterator[int]:
+def mark_periods(samples: Samples, sample_rate: int, pitch: _Pitch) -> Iterator[int]:
     """Find a place in each period, the same in all of them: where the wave is highest."""
     upwards = samples if samples.max() >= -samples.min() else -samples
     place, was_voiced = 0, False
@@ -167,10 +167,7 @@ def _marks(samples: Samples, sample_rate: int, pitch: _Pitch) -> Iterator[int]:
         was_voiced = True
 
 
-def _overlap(
-    samples: Samples, sample_rate: int, pitch: _Pitch, marks: NDArray[np.int64]
-) -> Samples:
-    """Add the pieces around the marks at the distances of the wanted pitch."""
+def overlap(samples: Samples, sample_rate: int, pitch: _Pitch, marks: NDArray[np.int64]) -> Samples:
     changed = np.zeros(len(samples), np.float32)
     borders = np.concatenate([[0], marks, [len(samples)]])
     place = float(marks[0])

@@ -120,7 +120,6 @@ def check_samples(samples: Samples, sample_rate: int, manifest: CharacterManifes
 
 
 def check_audio(samples: Samples) -> None:
-    """Refuse a piece of a recording that cannot be converted; see check_samples."""
     if samples.ndim != 1 or samples.dtype != np.float32:
         raise ValueError(f"expected float32 [N], found {samples.dtype} {list(samples.shape)}")
     loudest = float(np.maximum(samples.max(initial=0.0), -samples.min(initial=0.0)))

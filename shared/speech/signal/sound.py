@@ -6,8 +6,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Samples = NDArray[np.float32]
-"""Samples of one channel, nominally within -1..1."""
+Samples = NDArray[np.float32]  # samples of one channel, nominally within -1..1
 
 
 class StageClock(Protocol):

@@ -264,7 +264,6 @@ class StreamAnalysis:
         )
 
     def _measure_pitch(self, track: F0Track, begin: int, new: int) -> None:
-        """Measure the speaker's register, which changes slowly."""
         # What has left the window is decided.
         self._decided.append(self._hertz[: begin - self._decided.count])
         self._hertz = track.hertz
@@ -284,8 +283,6 @@ _REACH_BLOCKS = 3  # milliseconds before and after a peak in which the limiter's
 
 
 class StreamFinish:
-    """Applies the recording's silence and loudness, frame by frame."""
-
     def __init__(self, sample_rate: int) -> None:
         self._sample_rate = sample_rate
         self._hop = sample_rate // 100
@@ -359,8 +356,6 @@ _FAINTEST = 1e-6  # the power of what is never speech, -60 dBFS
 
 
 class Pauses:
-    """Reports each pause once."""
-
     def __init__(self, sample_rate: int) -> None:
         self._hop = sample_rate // FRAMES_PER_SECOND
         self._rest = np.zeros(0, np.float32)

@@ -41,8 +41,6 @@ _DEVOICED = frozenset("AIUEO")
 
 @dataclass(frozen=True)
 class Mora:
-    """One mora, or a sign, which has no sound."""
-
     kana: str
     sound: MoraSound | None
     is_devoiced: bool = False
@@ -73,7 +71,6 @@ class _Measure(NamedTuple):
 
 
 def mora_of(kana: str) -> Mora | None:
-    """Find the mora that katakana stands for, or the sign; None if it is neither."""
     if kana in SOUNDS:
         return Mora(kana, SOUNDS[kana])
     return Mora(kana, None) if kana in _SIGNS else None
@@ -215,7 +212,6 @@ def _features(phrase: AccentPhrase) -> Iterator[dict[str, Any]]:
 
 
 def _feature(text: str) -> dict[str, Any]:
-    """Describe a word as Open JTalk does."""
     return {
         "string": text, "pos": "名詞", "pos_group1": "一般", "pos_group2": "*", "pos_group3": "*",
         "ctype": "*", "cform": "*", "orig": text, "read": text, "pron": text, "acc": 0,

@@ -74,7 +74,6 @@ def make_word(
     word_type: WordType = WordType.PROPER_NOUN,
     priority: int = 5,
 ) -> DictionaryWord:
-    """Check a word; WordError names the part that is wrong."""
     # The length first: normalising a text of megabytes takes seconds.
     wide = widen(surface.strip()) if len(surface) <= _LONGEST_RAW else ""
     if not 1 <= len(wide) <= LONGEST_SURFACE or _CONTROL.search(wide):
@@ -147,7 +146,6 @@ def _is_changed(narrow: str, wide: str) -> bool:
 
 
 def _is_word(text: str, begin: int, end: int) -> bool:
-    """Return whether no letter or digit of ASCII goes on at either end."""
     ends = (text[max(begin - 1, 0) : begin + 1], text[end - 1 : end + 1])
     return not any(len(each) > 1 and each.isascii() and each.isalnum() for each in ends)
 

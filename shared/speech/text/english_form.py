@@ -62,7 +62,6 @@ def year(number: int) -> str:
 
 
 def number_in_words(text: str) -> str:
-    """Write digits with thousands' commas and a point in words."""
     whole, point, decimals = text.replace(",", "").partition(".")
     if len(whole) > 1 and whole[0] == "0" and not point:
         return digits(whole)
@@ -70,7 +69,7 @@ def number_in_words(text: str) -> str:
     return f"{said} point {digits(decimals)}" if decimals else said
 
 
-def _pairs(table: str) -> dict[str, str]:
+def read_pairs(table: str) -> dict[str, str]:
     """Read a table of `short word` pairs; `_` stands for a space."""
     words = table.split()
     return {
@@ -86,11 +85,11 @@ _CURRENCIES: Final = {
     "₩": ("won", "won", ""),
     "₹": ("rupee", "rupees", "paisa"),
 }
-_AMOUNT_SCALES: Final = _pairs("""
+_AMOUNT_SCALES: Final = read_pairs("""
     k thousand  m million  mn million  b billion  bn billion  thousand thousand  million million
     billion billion  trillion trillion
 """)
-_UNITS: Final = _pairs("""
+_UNITS: Final = read_pairs("""
     km/h kilometer_per_hour  kph kilometer_per_hour  mph mile_per_hour  m/s meter_per_second
     mbps megabit_per_second  gbps gigabit_per_second  kbps kilobit_per_second
     km kilometer  cm centimeter  mm millimeter  kg kilogram  mg milligram  g gram  ml milliliter
@@ -104,7 +103,7 @@ _ANY_UNIT = f"(?i:{'|'.join(sorted(map(re.escape, _UNITS), key=len, reverse=True
 _ANY_SCALE = "|".join(_AMOUNT_SCALES)
 _HALF_DAY = r"([apAP])\.?[mM]\b(?:\.(?!\s*$|\s[A-Z]))?"
 _UNCHANGED = frozenset({"hertz", "kilohertz", "megahertz", "gigahertz"})
-_ABBREVIATIONS: Final = _pairs("""
+_ABBREVIATIONS: Final = read_pairs("""
     Mr. Mister  Mrs. Missus  Ms. Miz  Dr. Doctor  Prof. Professor  Jr. Junior  Sr. Senior
     Gen. General  Col. Colonel  Sgt. Sergeant  Lt. Lieutenant  Capt. Captain  Rev. Reverend
     Ave. Avenue  Blvd. Boulevard  Rd. Road  Mt. Mount  Inc. Incorporated  Ltd. Limited
@@ -114,10 +113,12 @@ _ABBREVIATIONS: Final = _pairs("""
     Sep. September  Oct. October  Nov. November  Dec. December  Mon. Monday  Tue. Tuesday
     Tues. Tuesday  Wed. Wednesday  Thu. Thursday  Thurs. Thursday  Fri. Friday
 """)
-_SIGNS: Final = _pairs("& and  @ at  + plus  = equals  % percent  × times  ÷ divided_by  ° degrees")
+_SIGNS: Final = read_pairs(
+    "& and  @ at  + plus  = equals  % percent  × times  ÷ divided_by  ° degrees"
+)
 _FRACTIONS: Final = {2: "half", 3: "third", 4: "quarter"}
 _LARGEST_DENOMINATOR: Final = 10
-_ROMAN: Final = _pairs("""
+_ROMAN: Final = read_pairs("""
     II two  III three  IV four  VI six  VII seven  VIII eight  IX nine  XI eleven  XII twelve
     XIII thirteen  XIV fourteen  XV fifteen  XVI sixteen  XIX nineteen  XX twenty
 """)

@@ -13,8 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-Entry = str | dict[str, str | None]
-"""The symbols of a word, or those of each part of speech."""
+Entry = str | dict[str, str | None]  # the symbols of a word, or those of each part of speech
 
 _PRIMARY, _SECONDARY = _STRESSES = ("ˈ", "ˌ")
 _VOWELS = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵻɐ")
@@ -156,7 +155,6 @@ class Pronunciation:
         return self._compound(lower) or self.network.read(lower)
 
     def _compound(self, word: str) -> str | None:
-        """Pronounce a word that two known ones make up, the second with less stress."""
         for middle in sorted(
             range(_FEWEST_OF_A_PART, len(word) - _FEWEST_OF_A_PART + 1),
             key=lambda place: abs(2 * place - len(word)),
@@ -176,7 +174,6 @@ _LETTERS_OF_VOWELS = frozenset("aeiouy")
 
 
 def by_what_follows(word: str, context: Context) -> str | None:
-    """Pronounce a word that sounds after what follows it."""
     follows = context.vowel_follows
     lower = word.lower()
     if lower == "used":
@@ -238,7 +235,6 @@ def with_ing(stem: str) -> str:
 
 
 def spelled(word: str, lexicon: Mapping[str, Entry]) -> str:
-    """Spell a word, its last letter with the main stress."""
     letters = [
         str(lexicon.get(letter, "")).replace(_PRIMARY, _SECONDARY) for letter in word.upper()
     ]
@@ -272,7 +268,6 @@ class GuessingNetwork:
     weights: Mapping[str, NDArray[np.float32]]
 
     def read(self, word: str) -> str:
-        """Read a word of lower-case letters."""
         state = np.zeros(self.weights["enc_w_hh"].shape[1], np.float32)
         letters = [_FIRST_LETTER + ord(each) - ord("a") for each in word]
         for letter in (*letters, _END_OF_WORD):

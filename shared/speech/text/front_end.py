@@ -39,8 +39,6 @@ class JapaneseReader(Protocol):
 
 
 class TextReader(JapaneseReader, Protocol):
-    """Reads Japanese text, and English words in it."""
-
     def write(self, text: str) -> str:
         """Write the English words of a text in katakana."""
 
@@ -161,7 +159,6 @@ class EnglishReader:
         return self._pronounce(word) + number
 
     def _look_up(self, word: str) -> str | None:
-        """Find the reading of a word in the dictionary; None if it would be spelled."""
         words = self._reader.read(word).words
         if len(words) != 1 or words[0].part_of_speech == _UNKNOWN:
             return None

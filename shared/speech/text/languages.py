@@ -52,7 +52,6 @@ class Division:
 
     @property
     def unread_names(self) -> str:
-        """The names of what is not read, each once: `Korean, Cyrillic`."""
         return ", ".join(dict.fromkeys(each.name for each in self.unread))
 
 
@@ -78,11 +77,11 @@ def divide(
     # Numbers and signs alone belong to the sentence before them, or else to the one after them.
     waiting = ""
     for sentence in _SENTENCES.findall(plain_text(text)):
-        for part in _readable_parts(sentence):
+        for part in readable_parts(sentence):
             if isinstance(part, Unread):
                 unread.append(part)
                 continue
-            base = _base_of(part, language)
+            base = base_of(part, language)
             if base is None and runs:
                 runs.append(Run(part, runs[-1].language))
             elif base is None:
@@ -91,7 +90,7 @@ def divide(
                 runs.append(Run(waiting + part, JAPANESE))
                 waiting = ""
             else:
-                runs += _runs_of(waiting + part, base, english_words)
+                runs += runs_of(waiting + part, base, english_words)
                 waiting = ""
     if waiting:
         runs.append(Run(waiting, language if language in reads and language else JAPANESE))
@@ -121,7 +120,7 @@ _NAMES: Final = {"HANGUL": "Korean"}
 
 
 @lru_cache(4_096)
-def _script_of(character: str) -> str | None:
+def script_of(character: str) -> str | None:
     """Find the script of a letter, after Unicode's compatibility; None for other signs."""
     plain = unicodedata.normalize("NFKC", character)[:1]
     if plain.isascii():
@@ -144,7 +143,6 @@ def _read_kanji() -> bytes:
 
 
 def is_rare_kanji(character: str) -> bool:
-    """Return whether a character is a kanji without a reading."""
     code = ord(character)
     if _KANJI_FROM <= code < _KANJI_TO:
         place = code - _KANJI_FROM
@@ -155,21 +153,21 @@ def is_rare_kanji(character: str) -> bool:
     return not _read_kanji()[place // 8] >> place % 8 & 1
 
 
-def _without_rare_kanji(part: str) -> Iterator[str | Unread]:
+def without_rare_kanji(part: str) -> Iterator[str | Unread]:
     for is_rare, group in groupby(part, key=is_rare_kanji):
         text = "".join(group)
         yield Unread(text, RARE_KANJI) if is_rare else text
 
 
-def _readable_parts(sentence: str) -> Iterator[str | Unread]:
+def readable_parts(sentence: str) -> Iterator[str | Unread]:
     """Cut a sentence at the parts that are in a script or language that no voice reads."""
-    scripts = [_script_of(character) for character in sentence]
+    scripts = [script_of(character) for character in sentence]
     if not any(script and script not in _READ_SCRIPTS for script in scripts):
-        name = _other_language(sentence, scripts)
+        name = other_language(sentence, scripts)
         if name:
             yield Unread(sentence.strip(), name)
         else:
-            yield from _without_rare_kanji(sentence)
+            yield from without_rare_kanji(sentence)
         return
     # Signs and spaces between two letters of a script that is not read belong to them.
     begin = 0
@@ -179,13 +177,13 @@ def _readable_parts(sentence: str) -> Iterator[str | Unread]:
             continue
         places = [place for place, _ in group]
         if sentence[begin : places[0]].strip():
-            yield from _without_rare_kanji(sentence[begin : places[0]])
+            yield from without_rare_kanji(sentence[begin : places[0]])
         begin = places[-1] + 1
         while unicodedata.category(sentence[begin : begin + 1] or " ").startswith("M"):
             begin += 1
         yield Unread(sentence[places[0] : begin], _NAMES.get(script, script.title()))
     if sentence[begin:].strip():
-        yield from _without_rare_kanji(sentence[begin:])
+        yield from without_rare_kanji(sentence[begin:])
 
 
 # Characters that only Chinese has: simplified, or its pronouns and particles.
@@ -208,7 +206,7 @@ _FUNCTION_WORDS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 _FEWEST_HITS, _LEAST_SHARE = 2, 0.25
 
 
-def _other_language(sentence: str, scripts: Collection[str | None]) -> str | None:
+def other_language(sentence: str, scripts: Collection[str | None]) -> str | None:
     """Name the language of a sentence that its words show to be neither Japanese nor English."""
     if _KANA_SCRIPT in scripts:
         return None
@@ -227,9 +225,8 @@ _LETTERS_OF_A_KANJI = 3
 """A sentence with so many Latin letters for each Japanese character is English."""
 
 
-def _base_of(sentence: str, language: str | None) -> str | None:
-    """Find the language of a sentence; None for numbers and signs alone."""
-    scripts = [script for script in map(_script_of, sentence) if script]
+def base_of(sentence: str, language: str | None) -> str | None:
+    scripts = [script for script in map(script_of, sentence) if script]
     if not scripts:
         return None
     if language in LANGUAGES:
@@ -238,14 +235,14 @@ def _base_of(sentence: str, language: str | None) -> str | None:
     return ENGLISH if latin > _LETTERS_OF_A_KANJI * (len(scripts) - latin) else JAPANESE
 
 
-def _runs_of(sentence: str, base: str, english_words: EnglishWords) -> Iterator[Run]:
+def runs_of(sentence: str, base: str, english_words: EnglishWords) -> Iterator[Run]:
     """Divide a sentence into its language and the other one, with the signs after each."""
     if base == JAPANESE and english_words == EnglishWords.KATAKANA:
         yield Run(sentence, JAPANESE)
         return
     now, begin = base, 0
     for token in _TOKENS.finditer(sentence):
-        script = _script_of(token[0][0])
+        script = script_of(token[0][0])
         if token[0][0].isnumeric():
             # Numbers and their units are spoken in the language of the sentence.
             found = base

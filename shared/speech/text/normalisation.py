@@ -27,12 +27,12 @@ def in_kanji(number: str) -> str:
     digits = whole.zfill(-(-len(whole) // 4) * 4)
     groups = [digits[begin : begin + 4] for begin in range(0, len(digits), 4)]
     named = zip(groups, reversed(_GROUPS[: len(groups)]), strict=True)
-    spelled = "".join(_group_in_kanji(group) + name for group, name in named if int(group))
+    spelled = "".join(group_in_kanji(group) + name for group, name in named if int(group))
     decimals = decimals.rstrip("0").translate(_AS_DIGITS)
     return (spelled or _DIGITS[0]) + (f"{_POINT}{decimals}" if decimals else "")
 
 
-def _group_in_kanji(group: str) -> str:
+def group_in_kanji(group: str) -> str:
     """Write four digits; the digit one is left out before ten, a hundred and a thousand."""
     return "".join(
         ("" if digit == "1" and place else _DIGITS[int(digit)]) + place

@@ -17,8 +17,7 @@ from shared.speech.text.normalisation import normalise_signs
 
 PAD = "_"
 PUNCTUATION = ("!", "?", "…", ",", ".", "'", "-")
-UNREADABLE = "'"
-"""Stands for a character that nobody can read."""
+UNREADABLE = "'"  # stands for a character that nobody can read
 
 _PHONES = """
     AA E EE En N OO V a a: aa ae ah ai an ang ao aw ay b by c ch d dh dy e e: eh ei en eng er ey f g
@@ -31,11 +30,9 @@ SYMBOLS = (PAD, *_PHONES.split(), *PUNCTUATION, "SP", "UNK")
 
 IDS: Mapping[str, int] = MappingProxyType({symbol: id_ for id_, symbol in enumerate(SYMBOLS)})
 
-JAPANESE = 1
-"""The number of the language."""
+JAPANESE = 1  # the number of the language
 
-FIRST_JAPANESE_TONE = 6
-"""The number of Japanese's low tone; Chinese has those before it."""
+FIRST_JAPANESE_TONE = 6  # the number of Japanese's low tone; Chinese has those before it
 
 
 _VOWELS = "aiueo"
@@ -244,7 +241,6 @@ class Phonemes:
 
     @property
     def has_sound(self) -> bool:
-        """Return whether there is anything to hear, and not signs alone."""
         return not set(self.phones) <= _SILENT
 
 
@@ -257,7 +253,7 @@ def phonemes(reading: Reading) -> Phonemes:
         phones.append(_pronounce(word.reading, before))
     flat = [phone for word_phones in phones for phone in word_phones]
     known = tones_of_phones(reading.labels)
-    tones = _matching_tones(flat, known) or _nearest_tones(flat, known)
+    tones = matching_tones(flat, known) or nearest_tones(flat, known)
     word2ph = [
         count
         for word, word_phones in zip(words, phones, strict=True)
@@ -282,7 +278,6 @@ def spoken_words(reading: Reading) -> tuple[SpokenWord, ...]:
 
 
 def _pronounce(reading: str, before: str) -> list[str]:
-    """Find the phones of a word; a long vowel at its start prolongs the phone before."""
     if set(reading) <= _SIGNS:
         return list(reading)
     phones: list[str] = []
@@ -298,7 +293,7 @@ def _pronounce(reading: str, before: str) -> list[str]:
     return phones
 
 
-def _matching_tones(phones: Sequence[str], known: Sequence[ToneOfPhone]) -> list[int]:
+def matching_tones(phones: Sequence[str], known: Sequence[ToneOfPhone]) -> list[int]:
     """Align phones that are the same except for signs; none if they are not."""
     tones = []
     position = 0
@@ -313,7 +308,7 @@ def _matching_tones(phones: Sequence[str], known: Sequence[ToneOfPhone]) -> list
     return tones
 
 
-def _nearest_tones(phones: Sequence[str], known: Sequence[ToneOfPhone]) -> list[int]:
+def nearest_tones(phones: Sequence[str], known: Sequence[ToneOfPhone]) -> list[int]:
     """Align phones that differ: each has the tone of its equal, or of the phone before it."""
     matcher = SequenceMatcher(None, phones, [tone.phone for tone in known], autojunk=False)
     equal = {

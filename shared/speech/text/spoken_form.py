@@ -11,24 +11,24 @@ from collections.abc import Callable
 from shared.speech.text.normalisation import plain_text
 
 
-def _pairs(table: str) -> dict[str, str]:
+def read_pairs(table: str) -> dict[str, str]:
     words = table.split()
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
 _UNUSUAL = str.maketrans(dict(zip("〜～−‐–—―⁄’‘〇\n\r\t", "~~---、、/''○。。 ", strict=True)))
-_MATHEMATICAL = _pairs("""
+_MATHEMATICAL = read_pairs("""
     × かける  ÷ わる  ± プラスマイナス  = イコール  ≠ ノットイコール  ≒ ニアリーイコール
     + プラス  √ ルート  ∞ 無限大  < 小なり  > 大なり
 """)
 _SIGNS = {
-    **_pairs("& アンド  @ アット  〒 郵便番号  ‰ パーミル  © コピーライト  ♂ オス  ♀ メス"),
+    **read_pairs("& アンド  @ アット  〒 郵便番号  ‰ パーミル  © コピーライト  ♂ オス  ♀ メス"),
     **dict.fromkeys("○◯", "まる"),
     **dict.fromkeys("→←⇒|…・•", "、"),
     **dict.fromkeys("®™*", ""),
     "_": " ",
 }
-_UNITS = _pairs("""
+_UNITS = read_pairs("""
     km2 平方キロメートル  cm2 平方センチメートル  mm2 平方ミリメートル  m3/s 立方メートル毎秒
     cm3 立方センチメートル  km/h キロメートル毎時  m/s メートル毎秒
     kbps キロビーピーエス  mbps メガビーピーエス
@@ -39,8 +39,8 @@ _UNITS = _pairs("""
     dl デシリットル  l リットル  kw キロワット  w ワット  mah ミリアンペアアワー  v ボルト
     ms ミリ秒  db デシベル  fps エフピーエス  px ピクセル  pt ポイント  bit ビット
 """)
-_CURRENCIES = _pairs("$ ドル  ¥ 円  € ユーロ  £ ポンド  ₩ ウォン")
-_EMOJI_BY_NAME = _pairs("""
+_CURRENCIES = read_pairs("$ ドル  ¥ 円  € ユーロ  £ ポンド  ₩ ウォン")
+_EMOJI_BY_NAME = read_pairs("""
     にっこり 😀😃😄😊🙂  大笑い 😂🤣😆  汗 😅💦  目がハート 😍  ハート 🥰❤♥💕💖
     大泣き 😭  涙 😢  うるうる 🥺  怒り 😡  びっくり 😱  すやすや 😴  うーん 🤔
     いいね 👍  よくないね 👎  ぱちぱち 👏  お願いします 🙏  ぺこり 🙇  がんばる 💪
@@ -52,7 +52,7 @@ _MOST_EMOJI = 5
 _ANY_EMOJI = "絵文字"
 
 # Words of today that the dictionary reads wrongly.
-_WORDS = _pairs("""
+_WORDS = read_pairs("""
     鬼滅の刃 きめつのやいば  陽キャ ようキャ  陰キャ いんキャ  コミュ障 コミュしょう
     推し活 おしかつ  推しメン おしメン  箱推し はこおし  最推し さいおし  沼る ぬまる
     尊死 とうとし  神対応 かみたいおう  塩対応 しおたいおう  生配信 なまはいしん
@@ -68,12 +68,12 @@ _AMOUNT = re.compile(r"([$¥€£₩])\s?(\d+(?:\.\d+)?)([万億兆]?)")
 _DATE = re.compile(r"(?<![\d/.-])(\d{4})([/.-])(\d{1,2})\2(\d{1,2})(?![\d/-]|\.\d)")
 _DAY_FOLLOWS = re.compile(r"\b(?:on|by|until|till|since|from|before|after|due)\s$", re.IGNORECASE)
 _SLASH = re.compile(r"(?<![\d/.])(\d{1,3})/(\d{1,4})(?![\d/]|\.\d)(?=(.?))")
-_MONTHS = _pairs("""
+_MONTHS = read_pairs("""
     Jan January  Feb February  Mar March  Apr April  Jun June  Jul July  Aug August  Sep September
     Sept September  Oct October  Nov November  Dec December
 """)
 _MONTH = re.compile(rf"\b({'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?(?=\s?\d)")
-_ORDINALS = _pairs("1 ファースト  2 セカンド  3 サード")
+_ORDINALS = read_pairs("1 ファースト  2 セカンド  3 サード")
 _ORDINAL = re.compile(r"(?<![\dA-Za-z])(\d+)(?:st|nd|rd|th)(?![A-Za-z])")
 _BEFORE_TIME = re.compile(r"(?<=\d)T(?=\d\d:\d\d)")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)ー(?=\d)")

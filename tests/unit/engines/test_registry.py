@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from shared.characters.bundle_files import BundleError
 from shared.speech.engines.interface import ConversionOptions, Engine
+from shared.speech.engines.registry import ENGINES, build_text_engine
+from shared.speech.graphs.bundle_folders import load_character
+from shared.speech.graphs.sessions import SessionSettings
 from shared.voices.voice import ErrorCode, VoiceError
 from tests.support.engine_contract import EngineContract, words
 from tests.unit.graphs import small_graphs
@@ -152,3 +155,13 @@ def test_a_graph_with_output_of_the_wrong_length_is_refused_when_the_engine_is_b
         build(harmonic)
     with pytest.raises(BundleError, match=r"expected about 24000 samples for 1 s .* found 12000"):
         build(waveform)
+
+
+def test_a_character_that_takes_no_text_has_no_engine_for_it(
+    tmp_path: Path, waveform: Engine
+) -> None:
+    bundle = write_waveform_bundle(tmp_path, small_graphs.gain_graph(0.5), takes="speech")
+
+    character = load_character(bundle, ENGINES)
+
+    assert build_text_engine(character, waveform, SessionSettings()) is None
