@@ -44,7 +44,7 @@ def is_own_host(host: str, allowed: Collection[str]) -> bool:
 
 
 class AllowedOriginsMiddleware(CORSMiddleware):
-    """Lets pages of the allowed origins read answers (CORS)."""
+    """Middleware that allows pages of the allowed origins to read answers (CORS)."""
 
     def __init__(self, app: ASGIApp, allowed: Collection[str], headers: Sequence[str]) -> None:
         super().__init__(

@@ -215,7 +215,7 @@ class ConnectionActivity:
 
     @property
     def hears(self) -> bool:
-        """Whether the client hears something now.
+        """True while the client hears something.
 
         A text that was begun and does not come is not enough: it would hold the place for ever.
         """
