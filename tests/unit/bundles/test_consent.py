@@ -115,6 +115,16 @@ def test_every_answer_is_asked_for() -> None:
     assert consent.model_dump(exclude_none=True) == ANSWERS
 
 
+def test_an_answer_that_stays_wrong_is_refused() -> None:
+    with pytest.raises(VoiceFileError, match="field 'owner': expected an answer to"):
+        ask_consent(lambda _question: "")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(VoiceFileError, match=r"consent\.json: expected a readable file"):
+        read_consent(tmp_path / "consent.json")
+
+
 def test_a_wrong_answer_is_asked_for_again_with_an_example() -> None:
     asked: list[str] = []
     wrong = iter(["", "ftp://x", "ada at example"])

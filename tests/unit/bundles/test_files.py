@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tools.bundles import files
-from tools.bundles.files import VoiceFileError, read_file, run_apart
+from tools.bundles.files import VoiceFileError, limit, read_file, run_apart
 
 MOST = 64 << 20
 
@@ -88,3 +88,11 @@ def test_a_script_without_a_guard_is_told_what_it_lacks(tmp_path: Path) -> None:
     assert finished.returncode == 1
     assert 'must do so below `if __name__ == "__main__":`' in finished.stderr
     assert "crashes the runtime" not in finished.stderr
+
+
+def test_where_a_system_has_no_limits_a_step_runs_without_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "resource", None)
+
+    limit(1, 1)
