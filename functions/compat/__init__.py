@@ -1,3 +1,3 @@
 """APIs that other clients speak."""
 
-import shared.conversion  # noqa: F401 - before NumPy, whose threads it limits
+import shared.speech  # noqa: F401 - before NumPy, whose threads it limits
