@@ -97,12 +97,9 @@ UNREACHABLE = "WARNING: hashes\nERROR: Could not connect to the vulnerability fe
     ("program", "reason"),
     [
         (Program("", 1, UNREACHABLE), "exit code 1, ERROR: Could not connect"),
-        (Program("", 1), "exit code 1, nothing"),
         (Program("[]"), "exit code 0, []"),
         (Program(packages()), "pip-audit names no package"),
-        (Program(packages(CLEAN), 3), "exit code 3"),
         (Program(packages(CLEAN, SKIPPED)), "nothing is known of 1 of 2 packages (av)"),
-        (Missing(FileNotFoundError("no such program")), "no such program"),
         (Missing(subprocess.TimeoutExpired("pip-audit", 300)), "timed out after 300 seconds"),
     ],
 )
@@ -129,33 +126,20 @@ def page(vulnerabilities: dict[str, Any]) -> dict[str, Any]:
     return {"vulnerabilities": vulnerabilities, "metadata": {"dependencies": {"total": 300}}}
 
 
-@pytest.mark.parametrize(
-    ("found", "ends", "expected", "says"),
-    [
-        ({}, 0, PASSED, "npm packages of the page: 300 checked, 0 vulnerable"),
-        (
-            {"left-pad": {"severity": "high", "range": "<2.0.0"}},
-            1,
-            FOUND,
-            "FOUND: left-pad <2.0.0: high",
-        ),
-    ],
-)
-def test_a_vulnerable_package_of_the_page_fails(
-    found: dict[str, Any], ends: int, expected: int, says: str
-) -> None:
-    code, said = concluded(audit_page("npm", Program(page(found), ends)))
+def test_a_vulnerable_package_of_the_page_fails() -> None:
+    found = {"left-pad": {"severity": "high", "range": "<2.0.0"}}
 
-    assert code == expected
-    assert says in said
+    code, said = concluded(audit_page("npm", Program(page(found), 1)))
+
+    assert code == FOUND
+    assert "FOUND: left-pad <2.0.0: high" in said
+    assert concluded(audit_page("npm", Program(page({}))))[0] == PASSED
 
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
         ({"message": "405 Method Not Allowed", "error": {"summary": ""}}, "405 Method Not Allowed"),
-        ({"error": {"code": "ENOLOCK", "summary": "needs a lock file"}}, "needs a lock file"),
-        ({}, "npm answers without saying why"),
         ("not JSON", "exit code 1, not JSON"),
     ],
 )

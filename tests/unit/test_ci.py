@@ -75,11 +75,11 @@ def test_a_test_that_fails_twice_fails_the_run(check: Check) -> None:
     assert calls[-1] == GUARD, "the other sessions run all the same"
 
 
-@pytest.mark.parametrize(("session", "runs"), [("lint", 2), ("image", 1)])
 def test_a_session_that_fails_fails_the_run_and_its_words_are_repeated_at_the_end(
-    session: str, runs: int, check: Check
+    check: Check,
 ) -> None:
-    status, calls, said = check({f"-s {session}": []})
+    status, calls, said = check({"-s lint": [], "-s image": []})
 
-    assert (status, calls.count(f"-s {session}")) == (1, runs)
-    assert f"{session} failed; the end of what it wrote:\nwhat -s {session} found" in said
+    assert (status, calls.count("-s lint"), calls.count("-s image")) == (1, 2, 1)
+    for session in ("lint", "image"):
+        assert f"{session} failed; the end of what it wrote:\nwhat -s {session} found" in said

@@ -182,46 +182,6 @@ def test_after_an_install_that_failed_the_command_that_waited_installs(
     assert session.take() == ["virtualenv", "requirements.installation"]
 
 
-def test_options_alone_do_not_add_the_tests_that_other_sessions_run(
-    noxfile: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran: list[str] = []
-
-    class Recorded:
-        def __init__(self, *_arguments: object) -> None:
-            self.python = lambda *command: ran.extend(command)
-
-    monkeypatch.setattr(noxfile, "Environment", Recorded)
-    for arguments, is_whole in (
-        ([], True),
-        (["-k", "lease"], True),
-        (["tests/unit", "-q"], False),
-        (["tests/unit/test_noxfile.py::test_nothing"], False),
-    ):
-        ran.clear()
-        noxfile.tests(SimpleNamespace(posargs=arguments))
-        assert ("--ignore=tests/browser" in ran) == is_whole
-
-
-def test_npm_packages_are_installed_again_only_for_another_lock_file(
-    noxfile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: dict[str, str]
-) -> None:
-    monkeypatch.setattr(noxfile, "WEB", tmp_path)
-    programs["npm"] = "npm"
-    session, lock = Session(), tmp_path / "package-lock.json"
-    (tmp_path / "node_modules").mkdir()
-    install = ("npm", "ci", "--no-audit", "--no-fund")
-
-    lock.write_text("{}")
-    noxfile.install_npm_packages(session)
-    noxfile.install_npm_packages(session)
-    assert session.commands == [install]
-
-    lock.write_text('{"name": "changed"}')
-    noxfile.install_npm_packages(session)
-    assert session.commands == [install, install]
-
-
 @pytest.mark.usefixtures("noxfile")
 def test_the_pages_name_commands_that_exist_and_contributing_has_a_table_of_all() -> None:
     for page in ("README.md", "CONTRIBUTING.md"):

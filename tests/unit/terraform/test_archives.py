@@ -80,6 +80,7 @@ def test_a_function_starts_from_nothing_but_its_archive(archive: Path, name: str
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("name", ["on_upload"])
 def test_a_function_with_wrong_settings_does_not_start_and_says_why(
     archive: Path, name: str
 ) -> None:

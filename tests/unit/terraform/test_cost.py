@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,33 +9,19 @@ import pytest
 from tools.benchmarks.__main__ import page_of
 from tools.benchmarks.cost import (
     JobPrices,
-    Measurement,
     Prices,
     TrainingJob,
     Usage,
-    conversion_dollars,
     probe_day_dollars,
-    read_usage,
     sweep_day_dollars,
     training_dollars,
     warm_day_dollars,
 )
-from tools.benchmarks.report import Report, Table
 
 if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
 
 USAGE = Usage(document_reads=6, document_writes=4)
-
-
-def test_the_container_is_paid_for_while_it_computes_and_while_it_waits() -> None:
-    measured = Measurement(cpu_seconds=0.7, seconds=5, bytes=0)
-    usage = replace(USAGE, cpus=2, gib=1, waiting_seconds=0.3)
-    prices = Prices(cpu_second=3, gib_second=4)
-
-    dollars = conversion_dollars(measured, usage, prices)
-
-    assert dollars["conversion container"] == pytest.approx(1.0 * (2 * 3 + 1 * 4))
 
 
 def test_what_is_paid_for_is_what_terraform_makes(
@@ -51,19 +36,6 @@ def test_what_is_paid_for_is_what_terraform_makes(
     assert terraform.locals["functions"]["sweep"]["memory"] == "512Mi"
     assert terraform.variables["convert_cpu"]["default"] == str(USAGE.cpus)
     assert terraform.variables["convert_memory"]["default"] == f"{USAGE.gib}Gi"
-
-
-def test_documents_are_those_that_the_benchmark_has_counted(tmp_path: Path) -> None:
-    rows = (
-        ("Firestore documents written", 4.5),
-        ("Firestore documents read by the service", 2.0),
-        ("Firestore documents read by the visitor's listener", 3.5),
-    )
-    saved = Report("pipeline", (Table("one voice", ("what", "per voice"), rows),)).save(tmp_path)
-
-    usage = read_usage(saved)
-
-    assert (usage.document_writes, usage.document_reads) == (4.5, 5.5)
 
 
 def test_the_guide_says_what_an_idle_month_costs() -> None:

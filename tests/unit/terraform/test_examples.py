@@ -13,27 +13,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GUIDE = ROOT / "docs/deploy.md"
-PAGE = ROOT / "web/page"
-
-
-@pytest.mark.parametrize("name", ["deployment", "examples/full"])
-def test_a_person_who_is_signed_in_uses_the_quota_of_the_project(name: str) -> None:
-    text = (MODULE / name / "main.tf").read_text()
-
-    assert len(re.findall(r'^provider "google', text, re.MULTILINE)) == 2
-    assert len(re.findall(r"^  billing_project +=", text, re.MULTILINE)) == 2
-    assert len(re.findall(r"^  user_project_override = true", text, re.MULTILINE)) == 2
-
-
-@pytest.mark.parametrize(("guide", "typed_in"), [(GUIDE, ROOT), (PAGE / "README.md", PAGE)])
-def test_the_page_is_built_with_the_output_of_the_deployment(guide: Path, typed_in: Path) -> None:
-    asked = re.findall(
-        r"PAGE_CONFIG=\$\(terraform -chdir=(\S+) output -raw (\w+)\) &&", guide.read_text()
-    )
-
-    assert [(typed_in / folder).resolve() for folder, _ in asked] == [MODULE / "deployment"]
-    assert [output for _, output in asked] == ["page_configuration"]
-    assert "PAGE_CONFIG=$PAGE_CONFIG npm run build" in guide.read_text()
 
 
 def workflow(name: str) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.terraform.generation import (
-    DEPLOYMENT,
     NEEDS,
     OPTIONS,
     choose_states,
@@ -33,10 +32,6 @@ def test_a_generated_file_is_what_the_variables_and_outputs_say_now(path: object
     assert (MODULE / str(path)).read_text() == written[str(path)], (
         "run python -m infra.terraform.generation"
     )
-
-
-def test_the_deployment_has_every_variable_of_the_module() -> None:
-    assert (DEPLOYMENT / "variables.tf").samefile(MODULE / "variables.tf")
 
 
 def test_every_two_options_are_switched_on_and_off_together_and_beside_each_other() -> None:

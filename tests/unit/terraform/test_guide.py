@@ -129,14 +129,6 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
     )
 
 
-def test_no_apply_needs_a_variable_on_its_command_line(followed: Followed) -> None:
-    applies = followed.of("terraform", "apply")
-
-    assert len(applies) >= 4
-    assert {(call.folder, call.arguments) for call in applies} == {(DEPLOYMENT, "apply")}
-    assert not [call for call in followed.of("terraform") if "-var" in call.arguments]
-
-
 def test_everything_that_an_apply_needs_is_written_down_before_the_first_one(
     followed: Followed,
 ) -> None:
@@ -168,18 +160,6 @@ def test_terraform_is_let_in_before_its_first_apply(followed: Followed) -> None:
     assert order.index("gcloud auth application-default login") < first
     assert enabled < order.index("terraform init") < first
     assert {call.folder for call in followed.of("terraform", "init")} == {DEPLOYMENT}
-
-
-def test_a_recording_is_converted_through_the_applys_address(
-    followed: Followed,
-) -> None:
-    asked = [call.arguments for call in followed.of("curl")]
-
-    assert "https://api.example.com/api/v1/voices" in asked[0]
-    assert asked[1].endswith("https://u.example.com")
-    assert "https://api.example.com/api/v1/conversion/v" in asked[2]
-    assert asked[3].endswith("https://r.example.com")
-    assert {call.folder for call in followed.of("curl")} == {"."}
 
 
 def test_the_page_is_built_for_what_was_applied_and_hosted_for_free(followed: Followed) -> None:
@@ -235,20 +215,6 @@ def test_a_destroy_comes_after_the_protection_was_taken_away_by_an_apply(
     # For the apply after it, the protection is back.
     assert "deletion_protection" not in followed.settings()
     assert "echo 'deletion_protection = false' >> terraform.tfvars" in GUIDE.read_text()
-
-
-def test_what_is_imported_is_at_an_address_that_the_module_has() -> None:
-    imported = set(re.findall(r"import '?module\.voice_avatar\.(\w+\.\w+)", GUIDE.read_text()))
-    text = "".join(path.read_text() for path in MODULE.glob("*.tf"))
-
-    # A database that was imported would lose its rules, and its documents to a destroy.
-    assert imported == {
-        "google_firebaserules_release.firestore",
-        "google_identity_platform_config.this",
-    }
-    for address in imported:
-        kind, name = address.split(".")
-        assert f'resource "{kind}" "{name}"' in text, address
 
 
 def test_the_operators_lock_file_is_kept_and_state_is_not_committed() -> None:

@@ -113,10 +113,6 @@ def test_a_container_runs_as_a_user_without_rights_on_the_python_of_the_function
     assert re.fullmatch(rf"BASE={mirror}@sha256:[0-9a-f]{{64}}", base)
 
 
-def test_the_port_of_the_image_is_the_one_that_cloud_run_asks(terraform: TerraformModule) -> None:
-    assert CONVERT.instructions("EXPOSE") == [str(terraform.locals["port"])]
-
-
 def packages_in(requirements: Path) -> dict[str, str]:
     """Return the text about each package, with its hashes, by name."""
     texts = re.split(r"^(?=\S)", requirements.read_text(), flags=re.MULTILINE)[1:]

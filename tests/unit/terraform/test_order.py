@@ -112,22 +112,3 @@ def test_a_service_is_made_when_it_may_read_its_secrets(
     }
 
     assert readers <= before(terraform, service)
-
-
-def test_what_cannot_go_while_it_is_used_goes_after_the_next_one_came(
-    terraform: TerraformModule,
-) -> None:
-    first = {
-        kind.removeprefix("google_")
-        for (kind, _), body in terraform.resources.items()
-        if body.get("lifecycle", [{}])[0].get("create_before_destroy")
-    }
-
-    assert first == {
-        "compute_backend_bucket",
-        "compute_backend_service",
-        "compute_security_policy",
-        "firebaserules_ruleset",
-        "firestore_index",
-        "monitoring_notification_channel",
-    }

@@ -56,12 +56,12 @@ esac
 """
 
 
-def test_more_than_a_hundred_dead_letters_are_published_again_oldest_first(tmp_path: Path) -> None:
+def test_the_dead_letters_of_all_pulls_are_published_again_oldest_first(tmp_path: Path) -> None:
     assert chapters()["Dead letters"].count(f"bash infra/terraform/{SCRIPT}") == 2
     pulls = tmp_path / "pulls"
     pulls.mkdir()
     # Out of order, with an empty pull in between and one message that was delivered twice.
-    for number, batch in enumerate([range(100, 120), [], range(50, 100), range(51), []]):
+    for number, batch in enumerate([range(4, 6), [], range(2, 4), range(3), []]):
         received = [
             {
                 "ackId": "a",
@@ -72,7 +72,7 @@ def test_more_than_a_hundred_dead_letters_are_published_again_oldest_first(tmp_p
                     },
                     "data": base64.b64encode(f"message {index}".encode()).decode(),
                     "messageId": f"m{index}",
-                    "publishTime": f"2026-01-01T00:{index // 60:02}:{index % 60:02}Z",
+                    "publishTime": f"2026-01-01T00:00:0{index}Z",
                 },
             }
             for index in batch
@@ -98,5 +98,5 @@ def test_more_than_a_hundred_dead_letters_are_published_again_oldest_first(tmp_p
     assert (tmp_path / "published").read_text().splitlines() == [
         "pubsub topics publish voice-avatar-uploads --project demo-project "
         f"--message message {index} --attribute objectId=o{index}"
-        for index in range(120)
+        for index in range(6)
     ]
