@@ -102,19 +102,6 @@ def test_a_text_may_have_as_many_dots_as_it_likes(tmp_path: Path, quotes: str) -
     assert read_consent(path).licence_text == text.strip()
 
 
-def test_every_answer_is_asked_for() -> None:
-    asked = []
-
-    def ask(question: str) -> str:
-        asked.append(question)
-        return answered(question)
-
-    consent = ask_consent(ask)
-
-    assert asked == list(QUESTIONS.values())
-    assert consent.model_dump(exclude_none=True) == ANSWERS
-
-
 def test_an_answer_that_stays_wrong_is_refused() -> None:
     with pytest.raises(VoiceFileError, match="field 'owner': expected an answer to"):
         ask_consent(lambda _question: "")

@@ -10,16 +10,11 @@ import pytest
 from PIL import Image
 
 from shared.voices.voice import VoiceError
-from tools.bundles.sample import RATE, spectrogram, write_sample
+from tools.bundles.sample import write_sample
 
 ROOT = Path(__file__).parents[3]
 MEI = ROOT / "characters/mei"
 HELLO = ROOT / "infra/local/samples/hello.webm"
-
-
-def tone(hertz: float, seconds: float = 1.0) -> np.ndarray:
-    at = np.arange(round(seconds * RATE)) / RATE
-    return (0.5 * np.sin(2 * np.pi * hertz * at)).astype(np.float32)
 
 
 def test_a_recording_is_converted_and_shown_before_and_after(tmp_path: Path) -> None:
@@ -44,12 +39,3 @@ def test_a_recording_that_cannot_be_decoded_leaves_no_sample(tmp_path: Path) -> 
     with pytest.raises(VoiceError, match="damaged"):
         write_sample(MEI, broken, tmp_path)
     assert not list(tmp_path.glob("mei.*"))
-
-
-@pytest.mark.parametrize("hertz", [500.0, 6_000.0])
-def test_a_tone_is_dark_at_its_frequency_counted_from_the_bottom(hertz: float) -> None:
-    pixels = spectrogram(tone(hertz))
-    darkest = len(pixels) - 1 - int(pixels.mean(axis=1).argmin())
-
-    assert darkest * RATE / 512 == pytest.approx(hertz, abs=RATE / 512)
-    assert pixels.max() == 255

@@ -256,15 +256,3 @@ def test_a_graph_with_operators_of_its_own_is_refused_before_it_runs() -> None:
     content: bytes = export.model.SerializeToString()
 
     assert "com.evil" in refusal(content)
-
-
-def test_a_graph_that_reads_other_files_is_refused_before_it_runs() -> None:
-    export = Export(SILENT)
-    tensor = export.model.graph.initializer[0]
-    tensor.ClearField("raw_data")
-    tensor.data_location = TensorProto.EXTERNAL
-    entry = tensor.external_data.add()
-    entry.key, entry.value = "location", "../../etc/passwd"
-    content: bytes = export.model.SerializeToString()
-
-    refusal(content)
