@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import signal
 import subprocess
@@ -259,27 +258,6 @@ def test_a_service_speaks_and_ends_without_the_means_that_only_linux_has(tmp_pat
                 break
             except httpx.TransportError:
                 time.sleep(0.1)
-
-
-def test_the_local_cloud_serves_and_ends_without_the_means_that_only_linux_has(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path / "cloud"
-    arguments = ["infra.local", "serve", "--embedded", "--folder", str(folder)]
-    with serving_without_linux(tmp_path, {}, *arguments) as process:
-        for _ in range(600):
-            if process.poll() is not None or (folder / "endpoints.json").exists():
-                break
-            time.sleep(0.1)
-        if process.poll() is None:
-            api = json.loads((folder / "endpoints.json").read_text())["api"]
-            for host, status in {
-                "127.0.0.1": 200,
-                "localhost": 200,
-                "attacker.example": 421,
-            }.items():
-                answer = httpx.get(f"{api}/api/v1/characters", headers={"Host": host}, timeout=30)
-                assert answer.status_code == status
 
 
 def test_several_processes_are_refused_with_a_sentence_without_these_means(

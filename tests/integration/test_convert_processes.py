@@ -165,10 +165,3 @@ async def test_without_a_character_it_ends_with_a_clear_message(
     log = container.process.log.read_text()
     assert f"{tmp_path}: expected at least one character bundle, found none.\n" in log
     assert "Traceback" not in log
-
-
-async def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
-    async with starting(tmp_path, Supervisor(tmp_path), WORKERS="0") as container:
-        assert await container.process.wait() == 2
-
-    assert "WORKERS='0' is wrong" in container.process.log.read_text()

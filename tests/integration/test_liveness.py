@@ -58,25 +58,3 @@ async def test_a_converter_that_hangs_is_restarted_and_converts_again(tmp_path: 
         crash.cancel()
 
     assert running_emulators(os.environ) == before, "the next local cloud would look for this one"
-
-
-@pytest.mark.usefixtures("no_emulator_named")
-async def test_a_converter_in_this_process_is_restarted_and_converts_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    # No answer comes within a nanosecond: every probe fails.
-    probe = LivenessProbe(period_seconds=2.0, timeout_seconds=1e-9, failure_threshold=2)
-    options = CloudOptions(folder=tmp_path, liveness=probe)
-    async with (
-        local_cloud(options, embedded=True, note=print) as cloud,
-        httpx.AsyncClient() as client,
-        asyncio.timeout(PATIENCE_SECONDS),
-    ):
-        # The local cloud began to probe earlier, so that it is restarting the converter after this.
-        await wait_until_stuck(cloud.addresses.convert, probe)
-
-        voice = await converted(cloud, client)
-
-        assert voice.status is Status.DONE
-    assert caplog.text.count("it is restarted") >= 2  # by the test's own probes and the cloud's
-    assert "could not be restarted" not in caplog.text

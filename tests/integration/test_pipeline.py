@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SECONDS = 60
-RATE = 16_000
 
 
 @pytest.fixture(
@@ -56,38 +55,13 @@ def create(endpoints: dict[str, Any], **wish: Any) -> dict[str, Any]:
     return created
 
 
-def upload(created: dict[str, Any], recording: bytes, **changed_headers: str) -> requests.Response:
+def upload(created: dict[str, Any], recording: bytes) -> requests.Response:
     signed = created["upload"]
-    headers = {**signed["headers"], **changed_headers}
-    return requests.put(signed["url"], headers=headers, data=recording, timeout=SECONDS)
+    return requests.put(signed["url"], headers=signed["headers"], data=recording, timeout=SECONDS)
 
 
 def wait(endpoints: dict[str, Any], voice_id: str) -> requests.Response:
     return requests.get(f"{endpoints['api']}/api/v1/conversion/{voice_id}", timeout=SECONDS)
-
-
-def convert(endpoints: dict[str, Any], recording: bytes, **wish: Any) -> requests.Response:
-    created = create(endpoints, **wish)
-    response = upload(created, recording)
-    assert response.ok, response.text
-    return wait(endpoints, created["voice_id"])
-
-
-def wav(samples: np.ndarray[Any, np.dtype[Any]], rate: int = RATE) -> bytes:
-    file = io.BytesIO()
-    with wave.open(file, "wb") as writer:
-        writer.setnchannels(1)
-        writer.setsampwidth(2)
-        writer.setframerate(rate)
-        writer.writeframes((np.clip(samples, -1, 1) * 32767).astype("<i2").tobytes())
-    return file.getvalue()
-
-
-def humming(seconds: float) -> np.ndarray[Any, np.dtype[Any]]:
-    time = np.arange(int(seconds * RATE)) / RATE
-    overtones = np.arange(1, 12)[:, None]
-    harmonics = np.sin(2 * np.pi * 120 * overtones * time) / overtones
-    return np.asarray(0.1 * harmonics.sum(axis=0))
 
 
 def read_wav(content: bytes) -> tuple[np.ndarray[Any, np.dtype[Any]], int]:
@@ -133,36 +107,15 @@ def test_a_client_without_signed_uploads_gets_its_voice_in_its_format(
     assert (content[4:8], len(content)) == (b"ftyp", result["bytes"])
 
 
-BAD_RECORDINGS = {
-    "too_long": (wav(humming(12)), "audio/wav"),
-    "content_type_mismatch": (wav(humming(2)), "audio/webm"),
-    "corrupt": (b"\x1aE\xdf\xa3" + SAMPLE.read_bytes()[4:60], "audio/webm"),
-}
+def test_a_bad_recording_fails_with_its_code(endpoints: dict[str, Any]) -> None:
+    created = create(endpoints)
+    assert upload(created, b"\x1aE\xdf\xa3" + SAMPLE.read_bytes()[4:60]).ok
 
+    response = wait(endpoints, created["voice_id"])
 
-@pytest.mark.parametrize("code", BAD_RECORDINGS)
-def test_a_bad_recording_fails_with_its_code(endpoints: dict[str, Any], code: str) -> None:
-    recording, content_type = BAD_RECORDINGS[code]
-
-    response = convert(endpoints, recording, content_type=content_type)
-
-    assert response.status_code == 422, response.text
+    assert (response.status_code, response.json()["code"]) == (422, "corrupt")
     assert response.headers["content-type"] == "application/problem+json"
-    assert response.json()["code"] == code
     assert response.json()["detail"]
-
-
-def test_a_signed_address_works_only_as_signed(endpoints: dict[str, Any]) -> None:
-    created, recording = create(endpoints), SAMPLE.read_bytes()
-    signed = created["upload"]
-
-    elsewhere = signed["url"].replace(created["voice_id"], create(endpoints)["voice_id"])
-    moved = {**created, "upload": {**signed, "url": elsewhere}}
-    assert upload(moved, recording).status_code == 403
-    assert upload(created, recording, **{"Content-Type": "audio/ogg"}).status_code == 403
-    assert upload(created, bytes(signed["max_bytes"] + 1)).status_code == 400
-    assert upload(created, recording).status_code == 200
-    assert upload(created, recording).status_code == 412
 
 
 def test_pages_of_any_site_on_this_machine_may_convert_and_pages_of_others_may_not(
@@ -182,37 +135,6 @@ def test_pages_of_any_site_on_this_machine_may_convert_and_pages_of_others_may_n
         assert told["http://localhost:5173"] in ("http://localhost:5173", "*")
         # Whoever has a signed address may use it.
         assert told["https://stranger.example"] in ((None,) if method == "POST" else (None, "*"))
-
-
-def test_an_erased_voice_is_gone_with_its_recording_and_result(endpoints: dict[str, Any]) -> None:
-    created = create(endpoints)
-    upload(created, SAMPLE.read_bytes())
-    result = wait(endpoints, created["voice_id"]).json()["result"]
-
-    address = f"{endpoints['api']}/api/v1/voices/{created['voice_id']}"
-    assert requests.delete(address, timeout=SECONDS).status_code == 204
-
-    assert wait(endpoints, created["voice_id"]).status_code == 404
-    assert requests.get(result["url"], timeout=SECONDS).status_code == 404
-    assert requests.delete(address, timeout=SECONDS).status_code == 404
-
-
-def test_many_visitors_are_served_at_once(endpoints: dict[str, Any]) -> None:
-    created = [create(endpoints) for _ in range(8)]
-    answers: dict[str, int] = {}
-
-    def visit(voice: dict[str, Any]) -> None:
-        answers[voice["voice_id"]] = wait(endpoints, voice["voice_id"]).status_code
-
-    waiting = [threading.Thread(target=visit, args=(voice,)) for voice in created]
-    for thread in waiting:
-        thread.start()
-    for voice in created:
-        upload(voice, SAMPLE.read_bytes())
-    for thread in waiting:
-        thread.join()
-
-    assert answers == {voice["voice_id"]: 200 for voice in created}
 
 
 @pytest.mark.parametrize("character", ["mei", "ned"])

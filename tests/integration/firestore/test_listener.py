@@ -62,40 +62,6 @@ async def test_many_waiters_share_few_streams_and_all_get_the_change(
     assert listener.stream_count == 0
 
 
-async def test_a_place_on_a_stream_is_used_again(
-    store: FirestoreVoices, listener: DocumentListener
-) -> None:
-    first, second, third = [await stored(store, a_waiting()) for _ in range(3)]
-
-    async with store.watch(first.voice.voice_id) as states:
-        assert await anext(states)
-        async with store.watch(second.voice.voice_id) as others:
-            assert await anext(others)
-        async with store.watch(third.voice.voice_id) as others:
-            assert await anext(others)
-            assert listener.stream_count == 1
-
-
-async def test_every_waiter_hears_the_change_although_the_network_forgot_its_connection(
-    store: FirestoreVoices, store_behind_proxy: FirestoreVoices, proxy: Proxy
-) -> None:
-    """The connection is forgotten before the first state of one, and after that of another."""
-    seen, unseen = [await stored(store, a_waiting()) for _ in range(2)]
-
-    async with AsyncExitStack() as stack:
-        first = await stack.enter_async_context(store_behind_proxy.watch(seen.voice.voice_id))
-        assert await anext(first) == seen.voice
-        proxy.forget()
-        second = await stack.enter_async_context(store_behind_proxy.watch(unseen.voice.voice_id))
-        queued = [await queue(store, snapshot) for snapshot in (seen, unseen)]
-        async with asyncio.timeout(20):
-            found = await asyncio.gather(
-                *(until(states, Status.QUEUED) for states in (first, second))
-            )
-
-    assert found == queued
-
-
 @pytest.mark.parametrize("spoil", FAULTS)
 async def test_every_waiter_hears_each_change_whatever_the_network_does_between_them(
     store: FirestoreVoices,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.google.voices import FirestoreVoices
 from shared.voices.store import SHARDS, UnreadableVoiceError, document_path, to_document
 from shared.voices.voice import ErrorCode, Failure, Status
 from tests.support.store_contract import VoiceStoreContract
@@ -14,17 +13,13 @@ from tests.support.voices import NOW, a_waiting
 
 if TYPE_CHECKING:
     from shared.google.firestore import RenewableClient
+    from shared.google.voices import FirestoreVoices
 
 pytestmark = pytest.mark.emulators
 
 
 class TestFirestoreVoices(VoiceStoreContract):
     """The fixture `store` is the folder's."""
-
-
-async def test_a_store_without_a_listener_cannot_watch(client: RenewableClient) -> None:
-    with pytest.raises(RuntimeError, match="without a DocumentListener"):
-        FirestoreVoices(client).watch(a_waiting().voice_id)
 
 
 async def test_the_document_has_native_times_and_the_path_that_clients_use(

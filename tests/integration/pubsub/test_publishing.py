@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -26,7 +24,6 @@ from shared.google.pubsub import PubSubPublisher
 from shared.ports import NoTokenNeeded
 from shared.runtime.push import push_app
 from shared.runtime.settings import Timeouts
-from shared.voices.store import StoreUnavailableError
 from tests.support.asgi_server import served as serving
 from tests.support.publisher_contract import PublisherContract, Topic
 
@@ -39,17 +36,13 @@ pytestmark = pytest.mark.emulators
 
 
 class Receiver:
-    """Keeps pushed messages; fails a given number of times."""
+    """Keeps pushed messages."""
 
-    def __init__(self, failures: int = 0) -> None:
-        self.failures_left = failures
+    def __init__(self) -> None:
         self.messages: asyncio.Queue[PushMessage] = asyncio.Queue()
 
     async def __call__(self, message: PushMessage) -> None:
         self.messages.put_nowait(message)
-        if self.failures_left:
-            self.failures_left -= 1
-            raise StoreUnavailableError("not now")
 
 
 @asynccontextmanager
@@ -105,23 +98,6 @@ class TestPubSubPublisher(PublisherContract):
             await publisher.aclose()
 
 
-async def test_a_message_that_is_not_acknowledged_is_pushed_again(
-    pubsub_emulator: str, publisher_client: PublisherClient
-) -> None:
-    receiver = Receiver(failures=2)
-    async with served(receiver) as url:
-        subscription = a_subscription(url)
-        await subscribe(pubsub_emulator, subscription)
-        publisher = PubSubPublisher(lambda: publisher_client, subscription.topic)
-
-        await publisher.publish(b"content", {})
-        messages = [await receiver.messages.get() for _ in range(3)]
-        await publisher.aclose()
-
-    assert {message.data for message in messages} == {b"content"}
-    assert receiver.messages.empty()
-
-
 async def test_the_planned_subscriptions_can_be_made_again_for_another_local_cloud(
     pubsub_emulator: str,
 ) -> None:
@@ -142,42 +118,3 @@ async def test_the_planned_subscriptions_can_be_made_again_for_another_local_clo
             listed = json.dumps((await client.get(path)).json())
         assert "uploads-dead-retained" in listed
         assert "conversions-dead-retained" in listed
-
-
-async def test_a_recreated_subscription_pushes_only_to_the_new_address_and_keeps_dead_letters(
-    pubsub_emulator: str, publisher_client: PublisherClient
-) -> None:
-    old, new = Receiver(), Receiver()
-    async with (
-        served(old) as old_url,
-        served(new) as new_url,
-    ):
-        subscription = a_subscription(old_url)
-        publisher = PubSubPublisher(lambda: publisher_client, subscription.topic)
-        await subscribe(pubsub_emulator, subscription)
-        await publisher.publish(b"first", {})
-        assert (await old.messages.get()).data == b"first"
-
-        await subscribe(pubsub_emulator, replace(subscription, endpoint=new_url))
-        await publisher.publish(b"second", {})
-
-        assert (await new.messages.get()).data == b"second"
-        assert old.messages.empty()
-        await publisher.aclose()
-    assert await pull_two(pubsub_emulator, f"{subscription.topic.rpartition('/')[2]}-retained") == {
-        b"first",
-        b"second",
-    }
-
-
-async def pull_two(emulator: str, name: str) -> set[bytes]:
-    """Pull two different messages, which the emulator may give one by one."""
-    found: set[bytes] = set()
-    async with httpx.AsyncClient(base_url=f"http://{emulator}/v1/", timeout=60) as client:
-        while len(found) < 2:
-            url = f"{names.subscription_path(name)}:pull"
-            pulled = (await client.post(url, json={"maxMessages": 2 - len(found)})).json()
-            found |= {
-                base64.b64decode(each["message"]["data"]) for each in pulled["receivedMessages"]
-            }
-    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import requests
 
-from tests.integration.storage.serving import Server, download_url, upload_url
+from tests.integration.storage.serving import download_url, upload_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,22 +54,6 @@ def test_of_overlapping_writers_the_first_to_finish_wins(
 
     assert (fast.status_code, slow.result().status_code) == (200, 412)
     assert bucket.blob("a").download_as_bytes() == b"faster"
-
-
-def test_concurrent_uploads_and_downloads_do_not_mix(
-    bucket: Any, server: Server, credentials: Any
-) -> None:
-    def round_trip(index: int) -> bool:
-        data = os.urandom(300_000 + index)
-        limits = {"x-goog-content-length-range": "1,1000000"}
-        url, headers = upload_url(bucket.blob(str(index)), credentials, headers=limits)
-        requests.put(url, data=data, headers=headers, timeout=20).raise_for_status()
-        back = requests.get(download_url(bucket.blob(str(index)), credentials), timeout=20)
-        return hashlib.sha256(back.content).digest() == hashlib.sha256(data).digest()
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(round_trip, range(16)))
-    assert len(server.contents()) == 16
 
 
 def test_an_object_that_is_replaced_while_it_is_read_is_read_to_its_end(

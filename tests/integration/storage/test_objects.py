@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import socket
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -88,21 +87,6 @@ def test_what_was_replaced_or_deleted_is_gone_with_its_content(bucket: Any, serv
     assert (bucket.get_blob("a"), server.contents()) == (None, [])
     with pytest.raises(exceptions.NotFound):
         bucket.blob("a").delete()
-
-
-def test_a_request_with_a_length_and_chunks_is_refused(bucket: Any, server: Server) -> None:
-    request = (
-        "POST /upload/storage/v1/b/uploads/o?uploadType=media&name=a HTTP/1.1\r\n"
-        f"Host: {server.host}\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
-        "5\r\nsound\r\n0\r\n\r\n"
-    )
-    host, _, port = server.host.partition(":")
-    with socket.create_connection((host, int(port)), timeout=5) as connection:
-        connection.sendall(request.encode())
-        status = connection.makefile("rb").readline()
-
-    assert b" 400 " in status
-    assert bucket.get_blob("a") is None
 
 
 def test_listing_is_in_order_and_takes_prefix_delimiter_offsets_and_count(bucket: Any) -> None:

@@ -9,16 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
-import httpx
 import pytest
 
 from functions.api import problems
 from functions.api.dependencies import LiveOffer
 from functions.api.intake import VoiceIntake
 from functions.api.problems import LARGEST_BYTES, Problem
-from functions.api.warmup import SENDING_SECONDS
 from infra.local.cloud.memory import MemoryVoices
-from shared.voices.media import SNIFF_BYTES
 from shared.voices.store import document_path
 from shared.voices.tickets import Tickets
 from shared.voices.voice import Options, OutputFormat, Status, parse_voice_id
@@ -30,7 +27,6 @@ from tests.unit.api.stage import MAX_BYTES, SITE, WEBM, ApiStage, UidTokens, Wat
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from typing import BinaryIO
 
     from functions.api.catalogue import Catalogue
     from shared.voices.objects import ObjectFacts
@@ -51,32 +47,6 @@ def intake_of(voices: MemoryVoices, uploads: MemoryBucket) -> VoiceIntake:
         max_characters=10,
         upload_lifetime=timedelta(minutes=10),
     )
-
-
-class ObservedBucket(MemoryBucket):
-    """Keeps the sizes of its writes."""
-
-    def __init__(self) -> None:
-        super().__init__("uploads")
-        self.sizes: list[int | None] = []
-
-    async def write(
-        self, name: str, content: BinaryIO, *, size: int | None = None, **facts: Any
-    ) -> ObjectFacts:
-        self.sizes.append(size)
-        return await super().write(name, content, size=size, **facts)
-
-
-class ObservedContent(io.BytesIO):
-    """Keeps how much of it was asked for."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data)
-        self.asked: list[int | None] = []
-
-    def read(self, size: int | None = -1) -> bytes:
-        self.asked.append(size)
-        return super().read(size)
 
 
 async def test_a_voice_that_is_queued_or_deleted_meanwhile_neither_fails_nor_expires() -> None:
@@ -100,17 +70,6 @@ async def test_a_text_takes_no_recording() -> None:
         )
 
     assert (caught.value.status, uploads.objects) == (409, {})
-
-
-async def test_only_the_beginning_of_a_recording_is_looked_at_before_it_is_stored() -> None:
-    uploads, content, voice = ObservedBucket(), ObservedContent(WEBM), a_waiting()
-
-    await intake_of(MemoryVoices(), uploads).accept_recording(
-        voice, content, len(WEBM), "audio/webm"
-    )
-
-    assert (content.asked[0], uploads.sizes) == (SNIFF_BYTES, [len(WEBM)])
-    assert uploads.objects[voice.voice_id].data == WEBM
 
 
 @pytest.mark.parametrize(
@@ -203,27 +162,6 @@ async def test_a_pitch_that_cannot_be_steered_is_refused_and_automatic_is_not(
     assert (voice.character, voice.options.pitch_shift) == ("kobo", None)
 
 
-async def test_the_document_is_written_while_the_warm_up_is_being_sent(stage: ApiStage) -> None:
-    class WritingVoices(WatchedVoices):
-        async def create(self, voice: Voice) -> None:
-            await super().create(voice)
-            written.set()
-
-    async def answer_when_written(_request: httpx.Request) -> httpx.Response:
-        # Otherwise the warm-up would be slow to be sent, and be logged as that.
-        async with asyncio.timeout(SENDING_SECONDS / 2):
-            await written.wait()
-        return httpx.Response(200)
-
-    written, stage.voices = asyncio.Event(), WritingVoices()
-    stage.container = answer_when_written  # type: ignore[assignment] # it answers as one
-    with log_book() as book:
-        response = await stage.http.post("/api/v1/voices")
-
-    assert response.status_code == 201
-    assert (book.of("warmup_failed"), book.of("warmup_slow")) == ([], [])
-
-
 @pytest.mark.parametrize(
     ("body", "named"),
     [
@@ -281,17 +219,6 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
 
     assert "0.2 seconds" in problem(response, 408, "request_timeout")
     assert response.headers["access-control-allow-origin"] == SITE
-
-
-async def test_the_largest_body_is_taken_and_a_larger_one_refused(stage: ApiStage) -> None:
-    largest = b'{"character": "mei"' + b" " * (LARGEST_BYTES - 20) + b"}"
-    headers = {"Content-Type": "application/json"}
-
-    taken = await stage.http.post("/api/v1/voices", content=largest, headers=headers)
-    refused = await stage.http.post("/api/v1/voices", content=largest + b" ", headers=headers)
-
-    assert taken.status_code == 201
-    problem(refused, 413, "too_large")
 
 
 @pytest.mark.parametrize(

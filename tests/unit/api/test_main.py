@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import runpy
-import subprocess
-import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -142,43 +140,3 @@ async def test_without_a_token_nobody_is_known_whether_visitors_may_sign_in_or_n
     assert await opened.uid_of(None) is None
     assert opened.is_offered is (sign_in is FirebaseAuth.ON)
     await opened.require_owner(a_waiting(), None)
-
-
-DESCRIBE: Final = """if True:
-    import json
-    from fastapi import FastAPI
-    from pydantic import BaseModel
-
-    class Wish(BaseModel):
-        text: str
-
-    app = FastAPI(title="x", version="1")
-
-    @app.post("/wishes")
-    def wish(wish: Wish) -> Wish:
-        return wish
-
-    print(json.dumps(app.openapi()))
-"""
-
-
-def printed_by(program: str) -> str:
-    command = [sys.executable, "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def test_the_models_of_the_description_are_built_when_it_is_needed_and_all_others_at_once() -> None:
-    begin = """if True:
-        import functions.api.main
-        from pydantic import BaseModel
-        from fastapi.openapi.models import OpenAPI
-        class Later(BaseModel): pass
-        assert not OpenAPI.__pydantic_complete__
-        assert Later.__pydantic_complete__
-        assert BaseModel.model_config == {}
-    """
-
-    later = printed_by(f"{begin}\n{DESCRIBE}")
-
-    assert json.loads(later)["paths"]["/wishes"]["post"]
-    assert later == printed_by(DESCRIBE)

@@ -5,10 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from shared.characters.manifest import (
@@ -25,7 +22,6 @@ from tests.unit.graphs.bundles import manifest
 
 FOLDER = Path("tester")
 SCHEMA_FILE = Path(__file__).parents[3] / "characters/character.schema.json"
-SCHEMA = json.loads(SCHEMA_FILE.read_text("utf-8"))
 ORIGIN = {
     "source": "https://example.org/voice.pth",
     "author": "Somebody",
@@ -235,50 +231,6 @@ def test_a_folder_of_another_name_is_refused(tmp_path: Path) -> None:
 def test_a_folder_without_characters_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="at least one character bundle"):
         read_manifests(tmp_path)
-
-
-# A schema cannot compare two fields; the code does.
-BETWEEN_FIELDS = {
-    *("pitch.median_hz", "pitch.low_hz", "pitch.high_hz"),
-    *("limits.min_seconds", "limits.max_seconds"),
-}
-PLACES = [
-    *manifest(),
-    *("name.ja", "name.en", "graphs.harmonic", "graphs.harmonic.file", "graphs.harmonic.sha256"),
-    *("graphs.harmonic.bytes", "pitch.policy", "pitch.median_hz", "pitch.log_std", "pitch.low_hz"),
-    *("pitch.high_hz", "limits.min_seconds", "limits.max_seconds", "licence.name", "licence.spdx"),
-    *("licence.url", "preview.colour", "preview.portrait", "settings", "extra", "name.extra"),
-    *("origin", "uses", "takes", "options", "$schema", "licence.text"),
-]
-OPTIONAL = {"settings", "extra", "name.extra", "origin", "uses", "takes", "options"} | {
-    "$schema",
-    "licence.text",
-}
-VALUES = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-10, 10**6),
-    st.floats(-10, 4_000, allow_nan=False),
-    st.text(max_size=12),
-    st.sampled_from(["auto", "mei", "a.onnx", "a.svg", "#00ff00", "https://a.org/b", "mailto:a@b"]),
-    st.lists(st.integers(), max_size=2),
-    st.dictionaries(st.text("abc", max_size=2), st.one_of(st.integers(), st.text()), max_size=2),
-    st.just(...),
-)
-
-
-@given(path=st.sampled_from(PLACES), value=VALUES)
-@example(path="schema_version", value=1.0)
-@settings(max_examples=200, deadline=None)
-def test_the_schema_for_editors_agrees_with_the_code(path: str, value: object) -> None:
-    if value is ... and path in OPTIONAL:
-        return
-    said = changed(path, value)
-    if jsonschema.Draft202012Validator(SCHEMA).is_valid(said):
-        if path not in BETWEEN_FIELDS:
-            parsed(said)
-    else:
-        refusal(said)
 
 
 def test_the_schema_for_editors_is_what_the_command_writes() -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from rich.console import Console
 
 from infra.local.cloud.memory import MemoryVoices
 from infra.local.commands.batch import (
@@ -15,9 +14,8 @@ from infra.local.commands.batch import (
     UsageError,
     convert_all,
     plan_jobs,
-    table_of,
 )
-from infra.local.commands.visitor import RecordingRequest, RequestRefusedError, Visitor
+from infra.local.commands.visitor import RecordingRequest, Visitor
 from shared.voices.store import StoreUnavailableError
 from shared.voices.voice import new_voice_id
 from tests.integration.served import SAMPLE
@@ -155,27 +153,3 @@ async def test_a_broken_listener_fails_only_its_own_recording(tmp_path: Path) ->
     codes = [report.error.code if report.error else None for report in reports]
     assert codes == ["unavailable", None, None]
     assert [job.target.exists() for job in jobs] == [False, True, True]
-
-
-def test_the_table_shows_names_as_they_are_and_what_is_missing_of_a_recording(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
-    job = BatchJob(tmp_path / "song [live].wav", tmp_path / "song [live]-mei.wav")
-    refused = BatchReport(job, error=RequestRefusedError("corrupt", "what [/b] means"))
-    done = a_done()
-    assert done.input is not None
-    damaged = [
-        replace(done, input=replace(done.input, damaged=True, missing_seconds=missing))
-        for missing in (2.4, 0.0)
-    ]
-
-    reports = [BatchReport(job, voice=voice) for voice in damaged]
-    Console().print(table_of([refused, BatchReport(job, is_there=True), *reports]))
-
-    said = capsys.readouterr().out
-    assert said.count("song [live].wav") == 4
-    assert "song [live]-mei.wav" in said
-    assert "what [/b] means" in said
-    assert "2.50 (damaged: 2.40 s missing)" in said
-    assert "2.50 (damaged: cut off)" in said

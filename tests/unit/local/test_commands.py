@@ -13,23 +13,9 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from infra.local.configuration.options import CloudOptions
-
 
 def parsed(*arguments: str) -> argparse.Namespace:
     return make_parser().parse_args(arguments)
-
-
-def test_every_command_may_choose_between_emulators_and_memory() -> None:
-    for command in (
-        ("demo",),
-        ("serve",),
-        ("live",),
-        ("convert", "a.wav", "--pitch-shift", "auto"),
-    ):
-        assert parsed(*command).embedded is None
-        assert parsed(*command, "--embedded").embedded is True
-        assert parsed(*command, "--emulators").embedded is False
 
 
 @pytest.mark.parametrize(
@@ -90,21 +76,6 @@ def test_serve_takes_several_origins_as_browsers_write_them() -> None:
     found = parsed("serve", "--origin", "http://LOCALHOST:5173/", "--origin", "https://a.example")
 
     assert found.origins == ["http://localhost:5173", "https://a.example"]
-
-
-def test_own_characters_are_made_with_the_emulators_too(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def start(options: CloudOptions, *, embedded: bool | None, **_more: object) -> None:
-        assert options.own_characters is not None
-        assert embedded is False
-        raise StartError("everything would be started now")
-
-    monkeypatch.setattr("infra.local.__main__.local_cloud", start)
-    monkeypatch.setattr("infra.local.cloud.trainer.training_program", lambda: "python")
-
-    assert main(["serve", "--own-characters", "3", "--emulators"]) == 2
-    assert capsys.readouterr().err == "error: everything would be started now\n"
 
 
 def test_without_the_packages_of_the_training_a_sentence_says_how_to_get_them(

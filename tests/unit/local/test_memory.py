@@ -106,23 +106,6 @@ async def publish(topics: MemoryTopics, topic: str, *contents: bytes) -> None:
 
 
 @in_virtual_time
-async def test_pushes_begin_slowly_and_the_end_of_one_makes_room_for_more() -> None:
-    answered = [asyncio.Event() for _ in range(5)]
-    endpoint = Endpoint(*answered)
-    topics = MemoryTopics(endpoint, (subscription(),))
-
-    await publish(topics, "t", *(b"%d" % number for number in range(8)))
-    await asyncio.sleep(1)
-    assert len(endpoint.pushes) == 5
-    answered[2].set()
-    await asyncio.sleep(1)
-
-    pushed = [base64.b64decode(each["message"]["data"]) for _, each in endpoint.pushes]
-    assert pushed == [b"0", b"1", b"2", b"3", b"4", b"5", b"6", b"7"]
-    await topics.aclose()
-
-
-@in_virtual_time
 async def test_negative_answers_stop_the_delivery_of_all_messages_of_the_subscription() -> None:
     """Fifty in ten seconds are five a second: Google delivers one message in half a minute then."""
     pushed: list[tuple[float, bytes]] = []

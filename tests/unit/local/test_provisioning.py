@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import socket
 import stat
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,17 +35,6 @@ ADDRESSES = Addresses(
     sweep="http://sweep.test",
     storage="http://storage.test",
 )
-
-
-@pytest.mark.parametrize("emulated", [True, False])
-def test_every_service_has_an_address_of_its_own(*, emulated: bool) -> None:
-    with Ports() as ports:
-        chosen = choose_addresses(CloudOptions(api_port=1024), ports, emulated=emulated)
-
-    addresses = [one for one in astuple(chosen) if one is not None]
-    assert len(set(addresses)) == (10 if emulated else 7)
-    assert chosen.api == "http://127.0.0.1:1024"
-    assert (chosen.firestore is not None, chosen.pubsub is not None) == (emulated, emulated)
 
 
 def test_the_page_stays_at_its_port_unless_another_program_has_it() -> None:

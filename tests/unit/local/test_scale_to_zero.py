@@ -95,21 +95,19 @@ async def proxied(
     stage: ContainerEvents,
     idle_seconds: float = FOR_EVER,
     min_instances: int = 0,
-    liveness: LivenessProbe = NEVER_PROBED,
 ) -> AsyncIterator[Proxied]:
     supervisor = Supervisor(folder)
     (port,) = supervisor.ports.free(1)
     url, broken = f"http://127.0.0.1:{port}", folder / "broken"
     scaling = Scaling(idle_seconds, min_instances)
     command = scale_to_zero.command(
-        "convert", port, logs=folder, ready_path="/readyz", scaling=scaling, liveness=liveness
+        "convert", port, logs=folder, ready_path="/readyz", scaling=scaling, liveness=NEVER_PROBED
     )
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
         "STAGE": stage.address,
         "BROKEN": str(broken),
-        "STUCK": str(folder / "stuck"),
     }
     try:
         process = await supervisor.start(
@@ -177,28 +175,6 @@ async def test_a_crash_is_answered_503_and_the_next_request_starts_anew(
         assert after.headers["x-pid"] != before.headers["x-pid"]
 
 
-async def test_requests_and_answers_stream_before_they_are_whole(
-    stage: ContainerEvents, tmp_path: Path
-) -> None:
-    async with proxied(tmp_path, stage) as proxy:
-
-        async def recording() -> AsyncIterator[bytes]:
-            yield b"half"
-            await stage.next("started")
-            await stage.next("receiving")
-            yield b"rest"
-
-        received = await proxy.client.post(
-            "/push", content=recording(), headers={"Content-Length": "8"}
-        )
-        assert (received.status_code, received.content) == (202, b"halfrest")
-        async with proxy.client.stream("GET", "/slow") as answer:
-            pieces = answer.aiter_raw()
-            assert await anext(pieces) == b"first "
-            stage.permit(int(answer.headers["x-pid"]))
-            assert await anext(pieces) == b"/slow"
-
-
 async def test_sigterm_stops_the_instance_which_answers_first(
     stage: ContainerEvents, tmp_path: Path
 ) -> None:
@@ -251,19 +227,3 @@ async def test_a_front_whose_minimum_instance_does_not_start_ends_and_says_why(
     with pytest.raises(StartError, match=r"proxy ended while starting[\s\S]*settings are wrong"):
         async with proxied(tmp_path, stage, min_instances=1):
             pass
-
-
-async def test_an_instance_that_is_stuck_is_stopped_and_the_next_request_starts_another(
-    stage: ContainerEvents, tmp_path: Path
-) -> None:
-    probe = LivenessProbe(period_seconds=0.01, failure_threshold=2)
-    async with proxied(tmp_path, stage, liveness=probe) as proxy:
-        before = int((await proxy.get()).headers["x-pid"])
-        assert await stage.next("started") == before
-        (tmp_path / "stuck").write_text(str(before))
-
-        assert await stage.next("stopping") == before
-        assert await stage.next("stopped") == before
-
-        after = await proxy.get()
-        assert int(after.headers["x-pid"]) == await stage.next("started") != before

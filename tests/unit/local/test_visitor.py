@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from datetime import UTC, datetime
 
@@ -19,7 +18,6 @@ from infra.local.commands.visitor import RequestRefusedError, Visitor
 from infra.local.processes.children import StartError
 from shared.voices.store import StoreUnavailableError
 from shared.voices.voice import Options, Voice, create, new_voice_id
-from tests.support.proxy import Proxy
 
 
 async def test_a_voice_of_which_nothing_is_heard_is_given_up() -> None:
@@ -31,27 +29,6 @@ async def test_a_voice_of_which_nothing_is_heard_is_given_up() -> None:
         visitor = Visitor(client, "http://api.test", voices, news_seconds=0.2)
         with pytest.raises(RequestRefusedError, match="timed_out: nothing was heard"):
             await asyncio.wait_for(visitor.watch(voice.voice_id, lambda _voice: None), 20)
-
-
-async def test_a_live_visitor_notices_that_the_network_forgot_the_connection(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(live, "PING_SECONDS", 0.5)
-
-    async def answer_never(connection: ServerConnection) -> None:
-        await connection.send(json.dumps({"type": "taken"}))
-        await connection.wait_closed()
-
-    async with (
-        serve(
-            answer_never, "127.0.0.1", 0, subprotocols=[SUBPROTOCOL], ping_interval=None
-        ) as server,
-        Proxy(f"127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}") as proxy,
-        LiveVisitor(f"ws://{proxy.address}", "ticket") as visitor,
-    ):
-        await anext(visitor.answers())
-        proxy.forget()
-        assert await asyncio.wait_for(visitor.end(), 20) is None
 
 
 async def test_a_live_visitor_has_an_end_although_the_server_lives(

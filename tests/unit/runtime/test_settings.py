@@ -106,27 +106,20 @@ def test_all_wrong_variables_are_named_at_once() -> None:
 
 WRONG: dict[type[CommonSettings], list[str]] = {
     OnUploadSettings: [
-        *("PROJECT_ID=", "ENVIRONMENT=staging", "LOG_LEVEL=LOUD", "LOG_LEVEL=info"),
-        *("UPLOADS_BUCKET=Upper", "UPLOADS_BUCKET=a", "UPLOADS_BUCKET=gs://uploads"),
+        *("PROJECT_ID=", "ENVIRONMENT=staging", "LOG_LEVEL=info", "UPLOADS_BUCKET=gs://uploads"),
         *("CONVERSION_DEADLINE_SECONDS=4", "CONVERSION_DEADLINE_SECONDS=501"),
-        *("PUSH_VERIFICATION=maybe", "PUSH_VERIFICATION=off", "PUSH_AUDIENCE="),
-        *("PUSH_SERVICE_ACCOUNT=", "PUSH_SERVICE_ACCOUNT=pusher"),
-        *("CONVERSIONS_TOPIC=c", "CONVERSIONS_TOPIC=projects/p/topics/conversions"),
+        *("PUSH_VERIFICATION=maybe", "PUSH_AUDIENCE=", "PUSH_SERVICE_ACCOUNT=pusher"),
+        "CONVERSIONS_TOPIC=projects/p/topics/conversions",
     ],
     ConvertSettings: [
-        *("RESULTS_BUCKET=_", "SIGNING_SERVICE_ACCOUNT=signer", "SIGNING_KEY_FILE=/key.json"),
-        *("MIN_SECONDS=0", "MIN_SECONDS=10.5", "MAX_SECONDS=601", "MAX_SECONDS=0.9"),
-        *("MAX_UPLOAD_BYTES=999", "MAX_UPLOAD_BYTES=8 MB", "PORT=0", "PORT=http"),
-        *("CONCURRENCY=0", "BACKLOG=-1", "THREADS=17"),
+        *("RESULTS_BUCKET=_", "SIGNING_SERVICE_ACCOUNT=signer", "MIN_SECONDS=0"),
+        *("MIN_SECONDS=10.5", "MAX_SECONDS=0.9", "MAX_UPLOAD_BYTES=8 MB", "CONCURRENCY=0"),
         *("RESULT_URL_SECONDS=59", "RESULT_URL_SECONDS=604801"),
     ],
     ApiSettings: [
-        *("CONVERT_URL=convert.example", "MAX_TEXT_CHARACTERS=2001", "WAIT_SECONDS=0"),
-        *("RATE_LIMIT_PER_MINUTE=-1", "RATE_LIMIT_PER_MINUTE=many", "WAITING_PER_CLIENT=-1"),
-        *("TRUSTED_PROXIES=-1", "TRUSTED_PROXIES=all", "FIREBASE_AUTH=perhaps"),
-        *("UPLOAD_URL_SECONDS=29", "UPLOAD_URL_SECONDS=3601"),
-        *("LISTEN_TARGETS_PER_STREAM=0", "LISTEN_TARGETS_PER_STREAM=1001"),
-        *("WEB_ROOT=/page", "PAGE_CONFIG={}", "PAGE_CONFIG={"),
+        *("CONVERT_URL=convert.example", "WAIT_SECONDS=0", "RATE_LIMIT_PER_MINUTE=-1"),
+        *("TRUSTED_PROXIES=all", "UPLOAD_URL_SECONDS=29", "UPLOAD_URL_SECONDS=3601"),
+        *("FIREBASE_AUTH=perhaps", "PAGE_CONFIG={"),
     ],
 }
 
@@ -184,14 +177,6 @@ def test_lists_and_addresses_are_read_as_a_person_writes_them(
     assert found.allowed_origins == ("https://a.example", "https://b.example")
     assert found.convert_url == "https://convert.example"
     assert found.firebase_auth is FirebaseAuth.ON
-
-
-def test_overrides_replace_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded(monkeypatch, DeadLetterSettings)
-
-    assert settings.load(DeadLetterSettings, project_id="other").project_id == "other"
-    with pytest.raises(SettingsError, match="LOG_LEVEL='x'"):
-        settings.load(DeadLetterSettings, log_level="x")
 
 
 @pytest.mark.parametrize(

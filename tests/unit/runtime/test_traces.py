@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import google.auth
@@ -20,9 +16,9 @@ from shared.runtime import settings, traces
 from shared.runtime.logs import pseudonym
 from shared.runtime.traces import SpanTraces, open_traces
 from shared.voices.voice import new_voice_id
+from tests.support.http_server import Answer, Asked, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 KEY = "a key of thirty-two characters..."
@@ -128,59 +124,37 @@ def test_all_deployables_trace_the_same_share_of_the_voices(tmp_path: Path) -> N
     assert 5 < len(traced[0]) < 60
 
 
-class Collector(BaseHTTPRequestHandler):
-    """Takes OTLP over HTTP: each request's path, authorization and content."""
-
-    taken: list[tuple[str, str | None, ExportTraceServiceRequest]]
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        request = ExportTraceServiceRequest()
-        request.ParseFromString(body)  # type: ignore[no-untyped-call]  # it comes without types
-        self.taken.append((self.path, self.headers["Authorization"], request))
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
-
-
-@pytest.fixture
-def collector() -> Iterator[tuple[str, type[Collector]]]:
-    handler = type("Taking", (Collector,), {"taken": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/v1/traces", handler
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
 @pytest.mark.parametrize("is_google", [False, True])
 def test_a_collector_is_sent_the_steps_in_otlp_and_cloud_trace_our_own_credentials_too(
-    collector: tuple[str, type[Collector]], monkeypatch: pytest.MonkeyPatch, *, is_google: bool
+    monkeypatch: pytest.MonkeyPatch, *, is_google: bool
 ) -> None:
-    address, received = collector
     asked: list[list[str]] = []
+    received: list[Asked] = []
+
+    def collect(request: Asked) -> Answer:
+        received.append(request)
+        return Answer(b"")
 
     def default(scopes: list[str]) -> tuple[Credentials, str]:
         asked.append(scopes)
         return Credentials("token"), "p"
 
     monkeypatch.setattr(google.auth, "default", default)
-    monkeypatch.setattr(traces, "GOOGLE_ENDPOINT", address)
-    where = "google" if is_google else address
-    opened = open_traces(settings_with(traces=where, environment="production"), "on_upload")
-    assert isinstance(opened, SpanTraces)
+    with serving(collect) as server:
+        address = f"{server}/v1/traces"
+        monkeypatch.setattr(traces, "GOOGLE_ENDPOINT", address)
+        where = "google" if is_google else address
+        opened = open_traces(settings_with(traces=where, environment="production"), "on_upload")
+        assert isinstance(opened, SpanTraces)
+        opened.add(new_voice_id(), "publish", 1.0, 2.0)
+        opened.provider.shutdown()
 
-    opened.add(new_voice_id(), "publish", 1.0, 2.0)
-    opened.provider.shutdown()
-
-    ((path, authorization, request),) = received.taken
+    (taken,) = received
+    request = ExportTraceServiceRequest()
+    request.ParseFromString(taken.body)  # type: ignore[no-untyped-call]  # it comes without types
     (spans,) = request.resource_spans
-    assert (path, authorization) == ("/v1/traces", "Bearer token" if is_google else None)
+    authorization = "Bearer token" if is_google else None
+    assert (taken.path, taken.headers["Authorization"]) == ("/v1/traces", authorization)
     assert {each.key: each.value.string_value for each in spans.resource.attributes} == {
         "service.name": "on_upload",
         "gcp.project_id": "p",
@@ -194,16 +168,3 @@ def test_without_the_setting_there_are_no_traces_and_in_production_they_go_into_
     assert open_traces(settings_with(), "api") is NO_TRACES
     with pytest.raises(settings.SettingsError, match="TRACES=a_file is only for the local cloud"):
         settings_with(traces="a_file", environment="production")
-
-
-def test_without_traces_a_deployable_does_not_import_opentelemetry() -> None:
-    code = """if True:
-        import sys
-        import functions.convert.main, functions.live.main, functions.on_upload.main
-        assert not [name for name in sys.modules if name.startswith("opentelemetry")]
-        # FastAPI itself imports the interface.
-        import functions.api.main
-        assert not {"opentelemetry.sdk", "opentelemetry.exporter"} & set(sys.modules)
-    """
-
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

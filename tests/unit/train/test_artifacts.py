@@ -10,13 +10,11 @@ from functions.train.artifacts import Checkpoints
 from shared.characters.own.own_character import OwnCharacterStatus
 from shared.characters.own.recordings import (
     Kind,
-    new_recording_name,
     progress_prefix,
     recordings_prefix,
 )
 from shared.voices.objects import StorageUnavailableError
 from tests.support.buckets import MemoryBucket
-from tests.unit.train.stage import speech
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,16 +73,6 @@ async def test_nothing_is_kept_of_recordings_that_were_refused(stage: RunnerStag
     await stage.runner("refuse").train_next()
     assert not kept_by(stage, character)
     assert await stage.recordings.list(recordings_prefix(character.character_id, Kind.SPEECH))
-
-
-async def test_what_was_made_of_other_recordings_is_not_gone_on_with(stage: RunnerStage) -> None:
-    character = await stage.queued()
-    await stage.runner("die in learner").train_next()
-    stage.recordings.put(new_recording_name(character.character_id, Kind.SPEECH), speech(3))
-
-    await stage.runner("die at the end").train_next()
-
-    assert kept_by(stage, character) == dict.fromkeys(STAGES, 2)
 
 
 async def test_a_bucket_that_does_not_take_checkpoints_does_not_end_the_training(

@@ -10,11 +10,8 @@ from shared.voices.media import (
     UnsupportedContentTypeError,
     content_type_matches,
     parse_content_type,
-    result_content_type,
-    result_extension,
     sniff,
 )
-from shared.voices.voice import OutputFormat
 
 EBML = b"\x1aE\xdf\xa3"
 
@@ -115,10 +112,3 @@ def test_other_files_are_not_recognised_as_a_container(head: bytes) -> None:
 @given(st.binary(max_size=200))
 def test_no_bytes_make_sniffing_fail(head: bytes) -> None:
     assert sniff(head) in {None, *Container}
-
-
-def test_every_result_has_a_type_that_names_its_container() -> None:
-    types = [result_content_type(each) for each in OutputFormat]
-
-    assert types == ["audio/wav", "audio/mpeg", "audio/mp4", "audio/ogg"]
-    assert [result_extension(each) for each in OutputFormat] == [".wav", ".mp3", ".m4a", ".ogg"]

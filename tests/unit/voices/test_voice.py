@@ -22,7 +22,6 @@ from shared.voices.voice import (
     OutputFormat,
     Status,
     Voice,
-    VoiceError,
     new_voice_id,
     parse_voice_id,
 )
@@ -131,23 +130,13 @@ def test_the_transitions_lead_forward_to_done_or_failed() -> None:
         assert present.is_final is (not leads) is (present in {Status.DONE, Status.FAILED})
 
 
-@pytest.mark.parametrize(
-    ("act", "voice", "wanted"),
-    [
-        (queue, a_done(), Status.QUEUED),
-        (refuse, a_queued(), Status.FAILED),
-        (queue_again, a_done(), Status.QUEUED),
-    ],
-)
-def test_a_refused_transition_says_from_where_to_where(
-    act: Callable[[Voice], Voice], voice: Voice, wanted: Status
-) -> None:
+def test_a_refused_transition_says_from_where_to_where() -> None:
+    voice = a_done()
     with pytest.raises(ForbiddenTransitionError) as caught:
-        act(voice)
+        queue(voice)
 
-    message = f"voice {voice.voice_id} is {voice.status} and cannot become {wanted}"
-    assert str(caught.value) == message
-    assert (caught.value.voice, caught.value.wanted) == (voice, wanted)
+    assert str(caught.value) == f"voice {voice.voice_id} is done and cannot become queued"
+    assert (caught.value.voice, caught.value.wanted) == (voice, Status.QUEUED)
 
 
 def test_a_new_voice_waits_and_is_kept_for_a_day() -> None:
@@ -344,12 +333,6 @@ def test_an_upload_is_the_same_by_bucket_object_and_generation() -> None:
         assert not upload.is_same_upload(replace(upload, **changes))
 
 
-def test_new_voice_ids_are_version_4_and_differ() -> None:
-    first, second = new_voice_id(), new_voice_id()
-
-    assert parse_voice_id(first) == first != second
-
-
 VALID = "3f0b6c1e-8a4d-4c1f-9f3e-2b7d5a6c8e90"
 
 
@@ -368,13 +351,6 @@ def test_an_invalid_voice_id_is_refused_and_shortened_in_the_message(text: str) 
         f"{text[:64]!r} is not a voice_id; it is a version 4 UUID in lower case, "
         "as POST /api/v1/voices returns it"
     )
-
-
-def test_an_error_carries_its_code_and_sentence() -> None:
-    error = VoiceError(ErrorCode.TOO_LONG, "It is too long.")
-
-    assert (error.code, error.message) == (ErrorCode.TOO_LONG, "It is too long.")
-    assert str(error) == "too_long: It is too long."
 
 
 def test_the_codes_are_those_of_the_api_for_ever() -> None:
