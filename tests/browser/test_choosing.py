@@ -96,18 +96,19 @@ def test_a_typed_text_is_spoken_as_it_is_wanted_and_can_be_deleted(
     assert visitor.page.evaluate("document.activeElement.id") == "text"
     visitor.page.click(".wishes summary")
     visitor.page.fill("#wish-speed", "1.5")
-    visitor.page.fill("#text", "おはようございます、ひなです。")
-    assert visitor.text("#text-left").startswith("15 of ")
+    visitor.page.fill("#text", "おはようございます、ひなです。안녕。")
+    assert visitor.text("#text-left").startswith("18 of ")
     assert visitor.page.evaluate(_VIOLATIONS) == []
     visitor.page.focus("#text")
     visitor.page.keyboard.press("Control+Enter")
     visitor.wait_for("done")
     assert visitor.text("h1") == "Hina says it."
     assert visitor.page.evaluate(_VIOLATIONS) == []
+    assert visitor.text("#unread") == "Left out, because no voice here reads it: Korean."
     assert not visitor.page.is_visible("#own")
     assert median_pitch(decode(visitor.download(tmp_path))) > 200
     (wish,) = visitor.wishes()
-    assert (wish["text"], wish["speed"]) == ("おはようございます、ひなです。", 1.5)
+    assert (wish["text"], wish["speed"]) == ("おはようございます、ひなです。안녕。", 1.5)
     assert "content_type" not in wish
     with visitor.page.expect_response(lambda response: response.request.method == "DELETE"):
         visitor.page.click("#delete")

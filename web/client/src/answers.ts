@@ -129,7 +129,12 @@ function parseTextAbility(data: Answer): TextAbility {
 /** A voice without a place for a recording, such as one made from a text. */
 export function parseAnnounced(body: Answer): AnnouncedVoice {
   const voiceId = asString(body["voice_id"], "voice_id");
-  return { voiceId, document: stringOr(body["document"], `voices/${voiceId}`) };
+  const unread = stringOr(body["unread"], "");
+  return {
+    voiceId,
+    document: stringOr(body["document"], `voices/${voiceId}`),
+    ...(unread === "" ? {} : { unread }),
+  };
 }
 
 export function parseVoice(body: Answer): Voice {

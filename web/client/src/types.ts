@@ -144,6 +144,8 @@ export interface AnnouncedVoice {
   readonly voiceId: string;
   /** Firestore path of the document to listen to. */
   readonly document: string;
+  /** The languages and scripts of the parts of a text that no voice reads, such as `Korean, Thai`. */
+  readonly unread?: string;
 }
 
 /** A voice that waits for its recording. */

@@ -583,7 +583,7 @@ describe("speak", () => {
 
   test("sends the text with its wishes and resolves with the result", async () => {
     const firestore = new FakeFirestore();
-    const network = new FakeNetwork({ [POST]: json(201, SPOKEN) });
+    const network = new FakeNetwork({ [POST]: json(201, { ...SPOKEN, unread: "Korean" }) });
     const steps: string[] = [];
     const outcome = client({ fetch: network.fetch, loadListen: firestore.load }).speak(
       "こんにちは",
@@ -596,7 +596,10 @@ describe("speak", () => {
     );
     await firestore.listened;
     firestore.write({ status: "queued" }, { status: "done", result: RESULT });
-    expect((await outcome).result.url).toBe(RESULT.url);
+    expect(await outcome).toMatchObject({
+      voice: { unread: "Korean" },
+      result: { url: RESULT.url },
+    });
     expect(steps).toEqual(["created", "update", "update"]);
     expect(await network.requests[0]?.json()).toEqual({
       text: "こんにちは",

@@ -501,6 +501,7 @@ export class Page {
   #progress(progress: ConvertProgress | SpeakProgress): void {
     if (progress.step === "created") {
       this.#voice = progress.voice;
+      this.#update({ unread: progress.voice.unread ?? "" });
     } else if (progress.step === "uploading") {
       const share = progress.sentBytes / Math.max(1, progress.totalBytes);
       this.#ring.turn(share * TURNED.uploading);

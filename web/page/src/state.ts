@@ -33,6 +33,8 @@ interface Attempt {
   readonly converted: Sound | null;
   readonly download: { readonly address: string; readonly file: File } | null;
   readonly playing: Side | null;
+  /** What no voice reads of the text, as the service names it. */
+  readonly unread: string;
 }
 
 export interface State extends Attempt {
@@ -67,6 +69,7 @@ export const NOTHING_YET: Attempt = {
   converted: null,
   download: null,
   playing: null,
+  unread: "",
 };
 
 export function initialState(words: Words): State {

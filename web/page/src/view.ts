@@ -199,7 +199,7 @@ export class View {
     const isThere = done && download !== null;
     show("#download", isThere);
     show("#share", isThere && canShare(download.file));
-    this.#tellForbidden(state, isThere);
+    this.#tellLimits(state, isThere);
     show("#again", begins);
     const again = wanted === "type" ? words.typeAgain : words.recordAgain;
     setText(part("#again", HTMLElement), again);
@@ -210,13 +210,13 @@ export class View {
     this.#offerDownload(download);
   }
 
-  #tellForbidden(state: State, isThere: boolean): void {
+  #tellLimits(state: State, isThere: boolean): void {
     const uses = speakerOf(state)?.forbiddenUses ?? [];
     const { words } = state;
-    const named = uses.map((use) => words.uses[use] ?? use);
-    const list = new Intl.ListFormat(words.language, { type: "conjunction" }).format(named);
-    setText(part("#forbidden", HTMLElement), words.forbidden(list));
+    setText(part("#forbidden", HTMLElement), words.forbidden(listOf(uses, words.uses, words)));
     show("#forbidden", isThere && uses.length > 0);
+    setText(part("#unread", HTMLElement), tellUnread(state.unread, words));
+    show("#unread", isThere && state.unread !== "");
   }
 
   #offerDownload(download: State["download"]): void {
@@ -275,6 +275,16 @@ function inability({ scene, character, wanted, words }: State): string {
   if (scene === "recording" || scene === "busy" || takes(character, wanted)) return "";
   const name = nameOf(character, words);
   return wanted === "type" ? words.cannotType(name) : words.cannotSpeak(name);
+}
+
+/** What was left out of a text, by the names that the service gives. */
+export function tellUnread(names: string, words: Words): string {
+  return words.unread(listOf(names.split(", "), words.unreadNames, words));
+}
+
+function listOf(names: readonly string[], said: Record<string, string>, words: Words): string {
+  const named = names.map((name) => said[name] ?? name);
+  return new Intl.ListFormat(words.language, { type: "conjunction" }).format(named);
 }
 
 /** What the same recording or text can be made into. */

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { VoiceAvatarError } from "@voice-avatar/client";
 import { PageError, problemOf } from "../src/problems.js";
 import { contentTypeOf, judge, measure, outline } from "../src/sound.js";
+import { tellUnread } from "../src/view.js";
 import { preferredLanguage, WORDS } from "../src/words.js";
 import { contentSecurityPolicy } from "../tools/contentSecurityPolicy.js";
 
@@ -87,6 +88,13 @@ describe("languages", () => {
     expect(Object.keys(WORDS.ja)).toEqual(Object.keys(WORDS.en));
     expect(Object.keys(WORDS.ja.problems)).toEqual(Object.keys(WORDS.en.problems));
   });
+});
+
+test.each([
+  ["en", "Left out, because no voice here reads it: Korean and Runic."],
+  ["ja", "読める声がないため、読み上げていない部分があります（韓国語、Runic）。"],
+] as const)("what no voice reads of a text is named in %s", (language, sentence) => {
+  expect(tellUnread("Korean, Runic", WORDS[language])).toBe(sentence);
 });
 
 describe("the content security policy", () => {
