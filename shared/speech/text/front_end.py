@@ -159,6 +159,10 @@ class EnglishReader:
         return self._pronounce(word) + number
 
     def _look_up(self, word: str) -> str | None:
+        if (
+            len(word) > _LONGEST_WORD
+        ):  # Open JTalk's time for one grows with the square of its length
+            return None
         words = self._reader.read(word).words
         if len(words) != 1 or words[0].part_of_speech == _UNKNOWN:
             return None

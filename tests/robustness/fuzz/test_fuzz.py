@@ -22,10 +22,10 @@ CASES = sorted((Path(__file__).parent / "cases").glob("*/*"))
 
 @pytest.mark.parametrize("name", targets())
 def test_every_input_ends_in_a_result_or_a_clean_error(name: str) -> None:
-    tally = fuzz(targets()[name], examples=40)
+    tally = fuzz(targets()[name], examples=60)
 
     assert tally.failures == {}
-    assert tally.tried >= 40
+    assert tally.tried >= 60
     assert len(tally.kinds) > 1
 
 
