@@ -134,7 +134,7 @@ class Pronunciation:
         return None
 
     def _guess(self, word: str) -> str:
-        if word.endswith("'s"):
+        if word.endswith("'s") and not word.endswith("'s's"):
             return with_s(self._word(word[:-2], Context()))
         plain = "".join(
             each for each in unicodedata.normalize("NFD", word) if each.isascii() and each.isalpha()

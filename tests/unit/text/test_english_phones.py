@@ -97,6 +97,10 @@ def test_a_word_with_several_pronunciations_is_read_by_the_words_around_it(
     assert said.symbols(text) == symbols
 
 
+def test_a_word_with_endings_without_end_is_spelled(said: Pronunciation) -> None:
+    assert said.symbols("x" + "'s" * 2000)
+
+
 @pytest.mark.skipif(
     not KokoroPackages().is_complete(), reason="needs functions/convert/requirements-kokoro.txt"
 )
