@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 
 from tests.browser.fresh_site import WEB, FreshSite, readme_example
@@ -35,12 +34,6 @@ def port(tmp_path_factory: pytest.TempPathFactory, cloud: Endpoints) -> Iterator
         yield port
 
 
-@pytest.fixture
-def check_page(port: int) -> str:
-    """The address of the page whose functions a test calls."""
-    return f"http://localhost:{port}/check.html"
-
-
 def test_the_readme_shows_the_example_page() -> None:
     assert readme_example() == (WEB / "example" / "main.ts").read_text()
 
@@ -62,33 +55,6 @@ def test_the_readmes_example_lets_a_visitor_of_another_site_hear_the_character(
     (announced,) = visitor.sent("POST", "/api/v1/voices")
     assert announced.all_headers()["origin"] == site
     assert not announced.url.startswith(site)
-
-
-def test_a_fresh_project_with_the_tarball_converts_a_recording(
-    new_visitor: OpenPage, check_page: str, cloud: Endpoints, hello: Path, tmp_path: Path
-) -> None:
-    page = new_visitor().page
-    page.goto(check_page)
-    page.wait_for_function("window.convert !== undefined")
-
-    audio = base64.b64encode(hello.read_bytes()).decode()
-    result = page.evaluate(
-        "([site, audio]) => window.convert(site, audio, 'audio/wav')", [cloud.site(), audio]
-    )
-
-    file = tmp_path / "result.wav"
-    file.write_bytes(httpx.get(result["url"]).content)
-    assert median_pitch(decode(file)) > 200
-
-
-def test_the_tarball_brings_the_listener_for_visitors_who_sign_in(
-    new_visitor: OpenPage, check_page: str
-) -> None:
-    page = new_visitor().page
-    page.goto(check_page)
-    page.wait_for_function("window.convert !== undefined")
-
-    assert page.evaluate("window.hasFirestore") is True
 
 
 def test_a_page_of_a_site_that_is_not_allowed_reads_why(

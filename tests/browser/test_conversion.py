@@ -34,11 +34,12 @@ def test_a_spoken_sentence_comes_back_in_the_characters_voice(
     assert median_pitch(result) > 200
 
 
-def test_the_recording_goes_directly_into_cloud_storage_with_its_own_type(
+def test_a_recording_goes_into_cloud_storage_and_its_stages_come_from_firestore(
     open_page: OpenPage,
 ) -> None:
     visitor = open_page()
     visitor.without_live()
+    assert visitor.sent("GET", "firestoreListener") == []
     visitor.speak(seconds=2)
     visitor.wait_for("done")
 
@@ -47,16 +48,6 @@ def test_the_recording_goes_directly_into_cloud_storage_with_its_own_type(
     assert upload.headers["content-type"] == "audio/webm;codecs=opus"
     (wish,) = visitor.wishes()
     assert wish["content_type"] == "audio/webm;codecs=opus"
-
-
-def test_the_stages_arrive_through_firestore_without_requests_to_the_api(
-    open_page: OpenPage,
-) -> None:
-    visitor = open_page()
-    visitor.without_live()
-    visitor.speak(seconds=2)
-    visitor.wait_for("done")
-
     seen = visitor.seen()
     assert seen[:4] == ["loading", "start", "recording", "busy"]
     # The record of "queued" may be overtaken by the conversion's own; the last two are one moment.
@@ -84,24 +75,6 @@ def test_the_client_alone_sees_every_status(
     assert httpx.get(told["url"]).headers["content-type"] == "audio/wav"
 
 
-def test_the_warm_up_starts_when_the_recording_starts(open_page: OpenPage) -> None:
-    visitor = open_page()
-    with visitor.page.expect_request("**/api/v1/voices"):
-        visitor.press()
-    visitor.wait_for("recording")
-    assert visitor.sent("PUT", visitor.cloud.storage) == []
-    visitor.page.keyboard.press("Escape")
-    visitor.wait_for("start")
-
-
-def test_the_firestore_sdk_is_not_loaded_before_it_is_needed(open_page: OpenPage) -> None:
-    visitor = open_page()
-    assert visitor.sent("GET", "firestoreListener") == []
-    visitor.speak(seconds=2)
-    visitor.wait_for("done")
-    assert len(visitor.sent("GET", "firestoreListener")) == 1
-
-
 def test_without_firestore_the_page_waits_on_the_api(new_visitor: OpenPage) -> None:
     visitor = new_visitor()
     body = json.dumps({"api": visitor.cloud.api, "firebase": None, "firestoreEmulator": None})
@@ -113,24 +86,9 @@ def test_without_firestore_the_page_waits_on_the_api(new_visitor: OpenPage) -> N
     assert visitor.sent("GET", "firestoreListener") == []
 
 
-def test_a_firestore_that_cannot_be_reached_is_replaced_by_the_api(new_visitor: OpenPage) -> None:
-    visitor = new_visitor()
-    visitor.page.route("**/assets/firestoreListener*", lambda route: route.abort())
-    visitor.open()
-    visitor.speak(seconds=2)
-    visitor.wait_for("done")
-    assert len(visitor.sent("GET", "/api/v1/conversion/")) == 1
-
-
-@pytest.mark.parametrize("way", ["drop", "choose"])
-def test_a_file_is_accepted_instead_of_a_recording(
-    open_page: OpenPage, hello: Path, way: str
-) -> None:
+def test_a_file_is_accepted_instead_of_a_recording(open_page: OpenPage, hello: Path) -> None:
     visitor = open_page(microphone=None)
-    if way == "drop":
-        visitor.drop(hello)
-    else:
-        visitor.choose(hello)
+    visitor.choose(hello)
     visitor.wait_for("done")
     (wish,) = visitor.wishes()
     assert wish["content_type"] == "audio/wav"
@@ -233,17 +191,6 @@ def test_a_result_stays_with_its_speaker_and_another_character_is_one_button_awa
     assert [wish["character"] for wish in visitor.wishes()] == ["mei", "ned"]
 
 
-def test_escape_while_recording_erases_the_voice(open_page: OpenPage, cloud: Endpoints) -> None:
-    visitor = open_page()
-    visitor.press()
-    visitor.wait_for("recording")
-    voice_id = visitor.voice_id()
-    with visitor.page.expect_response(lambda response: response.request.method == "DELETE"):
-        visitor.page.keyboard.press("Escape")
-    visitor.wait_for("start")
-    assert _status(cloud, voice_id) == 404
-
-
 def test_cancel_while_waiting_erases_the_voice(open_page: OpenPage, cloud: Endpoints) -> None:
     visitor = open_page()
     visitor.holding_upload(lambda: visitor.speak(seconds=2))
@@ -252,21 +199,6 @@ def test_cancel_while_waiting_erases_the_voice(open_page: OpenPage, cloud: Endpo
         visitor.press()
     visitor.wait_for("start")
     assert _status(cloud, visitor.voice_id()) == 404
-
-
-def test_delete_now_erases_what_was_converted(open_page: OpenPage, cloud: Endpoints) -> None:
-    visitor = open_page()
-    visitor.speak(seconds=2)
-    visitor.wait_for("done")
-    path = f"/api/v1/conversion/{visitor.voice_id()}"
-    result = httpx.get(f"{cloud.api}{path}", timeout=60).json()["result"]["url"]
-    assert httpx.get(result).status_code == 200
-    with visitor.page.expect_response(lambda response: response.request.method == "DELETE"):
-        visitor.page.click("#delete")
-    visitor.wait_for("start")
-    assert visitor.text("#status") == "Deleted."
-    assert _status(cloud, visitor.voice_id()) == 404
-    assert httpx.get(result).status_code == 404
 
 
 def test_visitors_can_play_their_own_recording_while_it_is_converted(open_page: OpenPage) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
@@ -55,7 +54,6 @@ def test_no_scene_has_an_accessibility_violation(
     ("locale", "headline", "other"),
     [
         ("ja-JP", "あなたのことばを、ひなの声で。", "English"),
-        ("en-US", "Your words, in Hina\u2019s voice.", "日本語"),
         ("de-DE", "Your words, in Hina\u2019s voice.", "日本語"),
     ],
 )
@@ -116,16 +114,6 @@ def test_the_first_screen_of_a_phone_has_what_the_visitor_needs_next(
         assert _box(visitor, "#download").bottom <= height
 
 
-@pytest.mark.parametrize(("width", "height"), [(320, 568), (1280, 820)])
-def test_no_button_covers_the_portrait(open_page: OpenPage, width: int, height: int) -> None:
-    visitor = open_page(viewport={"width": width, "height": height})
-    visitor.speak(seconds=2)
-    visitor.wait_for("done")
-    face, button = _box(visitor, "#face"), _box(visitor, "#main")
-    apart = math.dist(face.centre, button.centre)
-    assert apart >= (face.bottom - face.top) / 2 + (button.bottom - button.top) / 2
-
-
 _WATCH_THE_MOUTH = """
 () => {
   window.openings = new Set();
@@ -170,17 +158,6 @@ def test_the_lips_have_the_shapes_of_what_is_said_in_a_text(open_page: OpenPage)
     visitor.wait_until_played()
     # Those of the vowels; a sound alone tells no width.
     assert {"0.65", "0.75", "1.10", "1.20"} <= set(visitor.page.evaluate("[...window.widths]"))
-
-
-def test_credits_are_folded_and_in_the_pages_language(open_page: OpenPage) -> None:
-    visitor = open_page(locale="ja-JP")
-    folded = visitor.page.locator(".character details").first
-    assert folded.locator("summary").inner_text() == "クレジット"
-    assert not folded.locator("p").is_visible()
-    folded.locator("summary").click()
-    shown = folded.locator("p").inner_text()
-    assert "利用規約" in shown
-    assert "誰のものでもない声" in shown
 
 
 def test_credit_licence_and_terms_are_shown_before_the_recording(
@@ -326,21 +303,14 @@ def test_the_pages_own_javascript_is_small(page_size: str) -> None:
 class _Box(NamedTuple):
     """Where an element is, in CSS pixels of the window."""
 
-    left: float
     top: float
-    right: float
     bottom: float
-
-    @property
-    def centre(self) -> tuple[float, float]:
-        return (self.left + self.right) / 2, (self.top + self.bottom) / 2
 
 
 def _box(visitor: Visitor, selector: str) -> _Box:
     box = visitor.page.locator(selector).bounding_box()
     assert box is not None, selector
-    left, top = box["x"], box["y"]
-    return _Box(left, top, left + box["width"], top + box["height"])
+    return _Box(box["y"], box["y"] + box["height"])
 
 
 def _violations(visitor: Visitor) -> list[Any]:

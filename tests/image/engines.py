@@ -8,7 +8,7 @@ import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import psutil
 
@@ -36,36 +36,6 @@ CONVERTER: Final = Recipe("functions/convert/Dockerfile", "localhost/voice-avata
 TRAINER: Final = Recipe("functions/train/Dockerfile", "localhost/voice-avatar-train:test")
 
 
-class Engine(Protocol):
-    """Builds an image and runs commands in containers of it."""
-
-    def has(self, base: str) -> bool:
-        """Whether an image is there, or could be pulled from its registry."""
-        ...
-
-    def build(self, arguments: Mapping[str, str]) -> None:
-        """Build the image with these build arguments."""
-        ...
-
-    def run(
-        self,
-        *command: str,
-        environment: Mapping[str, str],
-        credentials: Path,
-    ) -> subprocess.Popen[str]:
-        """Run a command in a new container, or the image's own command if none is given.
-
-        Args:
-            environment: environment variables beside the image's own. If PORT is among them, that
-                port of 127.0.0.1 leads to the same port of the container.
-        """
-        ...
-
-    def terminate(self, running: subprocess.Popen[str]) -> None:
-        """Send SIGTERM to a container's process."""
-        ...
-
-
 @dataclass(frozen=True)
 class Docker:
     """Docker, or podman, which takes the same commands."""
@@ -74,6 +44,7 @@ class Docker:
     recipe: Recipe
 
     def has(self, base: str) -> bool:
+        """Return whether an image is there, or could be pulled from its registry."""
         return _works(self.program, "image", "inspect", base) or _works(self.program, "pull", base)
 
     def build(self, arguments: Mapping[str, str]) -> None:
@@ -84,6 +55,10 @@ class Docker:
     def run(
         self, *command: str, environment: Mapping[str, str], credentials: Path
     ) -> subprocess.Popen[str]:
+        """Run a command in a new container, or the image's own command if none is given.
+
+        If PORT is in the environment, that port of 127.0.0.1 leads to the container's.
+        """
         variables = [f"--env={name}={value}" for name, value in environment.items()]
         ports = [f"--publish=127.0.0.1:{port}:{port}" for port in _ports(environment)]
         return _started(
@@ -149,6 +124,9 @@ class Buildah:
         return done.stdout.strip()
 
 
+Engine: TypeAlias = Docker | Buildah
+
+
 def find_engine(recipe: Recipe) -> Engine | None:
     """Return an engine that works here, or None; a client without its engine does not count."""
     for name, kind in (("docker", Docker), ("podman", Docker), ("buildah", Buildah)):
@@ -156,8 +134,7 @@ def find_engine(recipe: Recipe) -> Engine | None:
         if program is None:
             continue
         if _works(program, "info"):
-            engine: Engine = kind(program, recipe)
-            return engine
+            return kind(program, recipe)
     return None
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
 import pytest
 import requests
 
@@ -23,26 +22,23 @@ from infra.local.configuration.names import (
     topic_path,
 )
 from shared.google.tokens import CertificateCache, GoogleTokenVerifier
-from shared.runtime.push import push_app
+from shared.ports import TokenRefusedError
 from shared.voices.messages import ConversionMessage
 from shared.voices.voice import Input, new_voice_id
 from tests.integration.served import SAMPLE, served_cloud
 from tests.support.logs import logged_as
-from tests.support.messages import envelope
 from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, push_claims, unsigned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from shared.voices.messages import PushMessage
-
 SECONDS = 60
 SECRET = "ya29.nobody-may-read-this"
 SIGNED_IN = {"Authorization": f"Bearer {SECRET}"}
 CUT_OFF = SAMPLE.read_bytes()[:4000]
 PAGE = "https://page.example"
-ISSUER, STRANGER = Issuer(), Issuer()
+ISSUER = Issuer()
 
 
 def signed_with_the_certificate_as_a_password() -> str:
@@ -63,74 +59,44 @@ def cut_in_the_middle() -> str:
     return f"{header}.{forged.rstrip('=')}.{signature}"
 
 
-def as_cloud_run_passes_it_on(**changes: Any) -> str:
-    """Return a token whose signature Cloud Run has checked and removed."""
-    said = ISSUER.sign(push_claims(**changes)).rpartition(".")[0]
-    return f"Bearer {said}.SIGNATURE_REMOVED_BY_GOOGLE"
-
-
 # tests/unit/google/test_tokens.py has every claim and every form of a token.
 FORGERIES = {
-    "no token": None,
-    "another audience": f"Bearer {ISSUER.sign(push_claims(aud='https://other.example'))}",
-    "another key": f"Bearer {STRANGER.sign(push_claims())}",
-    "no signature": f"Bearer {unsigned(push_claims())}",
-    "a certificate as password": f"Bearer {signed_with_the_certificate_as_a_password()}",
-    "a removed signature": as_cloud_run_passes_it_on(),
-    "other claims": f"Bearer {cut_in_the_middle()}",
+    "no signature": unsigned(push_claims()),
+    "a certificate as password": signed_with_the_certificate_as_a_password(),
+    "other claims": cut_in_the_middle(),
 }
 
 
-class TestPushes:
-    async def push(
-        self, authorization: str | None, *, behind_iam: bool = False
-    ) -> tuple[int, list[PushMessage]]:
-        handled: list[PushMessage] = []
-
-        async def handle(message: PushMessage) -> None:
-            handled.append(message)
-
-        certificates = CertificateCache(CertificateServer(ISSUER).fetch)
-        verifier = GoogleTokenVerifier(
-            certificates, audience=AUDIENCE, email=EMAIL, signature_may_be_removed=behind_iam
-        )
-        transport = httpx.ASGITransport(push_app(verifier, handle))
-        headers = {"Authorization": authorization} if authorization is not None else {}
-        async with httpx.AsyncClient(transport=transport, base_url="https://x.example") as client:
-            answer = await client.post("/", json=envelope(b"{}"), headers=headers)
-        return answer.status_code, handled
-
-    async def test_a_push_from_pub_sub_is_accepted(self) -> None:
-        status, handled = await self.push(f"Bearer {ISSUER.sign(push_claims())}")
-        assert (status, len(handled)) == (204, 1)
-
-    @pytest.mark.parametrize("forgery", FORGERIES)
-    async def test_a_forged_push_is_refused_before_it_is_read(self, forgery: str) -> None:
-        assert await self.push(FORGERIES[forgery]) == (401, [])
-
-    async def test_behind_iam_a_token_without_its_signature_is_accepted(self) -> None:
-        status, handled = await self.push(as_cloud_run_passes_it_on(), behind_iam=True)
-        assert (status, len(handled)) == (204, 1)
-
-    @pytest.mark.parametrize(
-        "forgery", [name for name in FORGERIES if name != "a removed signature"]
+def verifier(*, behind_iam: bool) -> GoogleTokenVerifier:
+    certificates = CertificateCache(CertificateServer(ISSUER).fetch)
+    return GoogleTokenVerifier(
+        certificates, audience=AUDIENCE, email=EMAIL, signature_may_be_removed=behind_iam
     )
-    async def test_behind_iam_a_forged_push_is_refused_too(self, forgery: str) -> None:
-        assert await self.push(FORGERIES[forgery], behind_iam=True) == (401, [])
 
-    @pytest.mark.parametrize(
-        "claims",
-        [
-            {"aud": "https://other.example"},
-            {"email": "a@b.example"},
-            {"iss": "https://issuer.example"},
-            {"exp": 1_000_000_000},
-        ],
-        ids=str,
-    )
-    async def test_behind_iam_the_tokens_claims_are_checked(self, claims: dict[str, Any]) -> None:
-        forged = as_cloud_run_passes_it_on(**claims)
-        assert await self.push(forged, behind_iam=True) == (401, [])
+
+@pytest.mark.parametrize("behind_iam", [False, True])
+@pytest.mark.parametrize("forgery", FORGERIES)
+async def test_a_forged_token_of_a_push_is_refused(forgery: str, *, behind_iam: bool) -> None:
+    with pytest.raises(TokenRefusedError):
+        await verifier(behind_iam=behind_iam).verify(f"Bearer {FORGERIES[forgery]}")
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"aud": "https://other.example"},
+        {"email": "a@b.example"},
+        {"iss": "https://issuer.example"},
+        {"exp": 1_000_000_000},
+    ],
+    ids=str,
+)
+async def test_the_claims_of_a_token_whose_signature_cloud_run_has_removed_are_checked(
+    claims: dict[str, Any],
+) -> None:
+    said = ISSUER.sign(push_claims(**claims)).rpartition(".")[0]
+    with pytest.raises(TokenRefusedError):
+        await verifier(behind_iam=True).verify(f"Bearer {said}.SIGNATURE_REMOVED_BY_GOOGLE")
 
 
 @pytest.fixture(scope="module")
@@ -246,39 +212,15 @@ def traces(endpoints: dict[str, Any], folder: Path) -> Traces:
 
 @pytest.mark.emulators
 class TestLogs:
-    @pytest.mark.parametrize(
-        "process",
-        [
-            *("api", "convert", "dead_letter", "firestore", "live"),
-            *("on_upload", "pubsub", "storage", "sweep"),
-        ],
-    )
-    @pytest.mark.parametrize("kind", ["token", "signature", "key", "recording or result"])
-    def test_no_log_contains_a_secret(self, traces: Traces, process: str, kind: str) -> None:
-        log = traces.logs[process]
-
-        assert [secret for secret in traces.secrets[kind] if secret in log] == []
-
-    @pytest.mark.parametrize(
-        "process", ["api", "convert", "dead_letter", "live", "on_upload", "sweep"]
-    )
-    def test_no_log_of_ours_contains_a_voice_id(self, traces: Traces, process: str) -> None:
-        log = traces.logs[process]
-
-        assert [name for name, voice in traces.voices.items() if voice.encode() in log] == []
-
-    def test_the_logs_of_every_process_are_read(self, traces: Traces) -> None:
-        assert traces.logs.keys() == {
-            "api",
-            "convert",
-            "dead_letter",
-            "firestore",
-            "live",
-            "on_upload",
-            "pubsub",
-            "storage",
-            "sweep",
-        }
+    def test_no_log_contains_a_secret_and_none_of_ours_a_voice_id(self, traces: Traces) -> None:
+        ours = {"api", "convert", "dead_letter", "live", "on_upload", "sweep"}
+        assert traces.logs.keys() == ours | {"firestore", "pubsub", "storage"}
+        for process, log in traces.logs.items():
+            for kind, secrets in traces.secrets.items():
+                assert [secret for secret in secrets if secret in log] == [], (process, kind)
+            if process in ours:
+                named = [name for name, voice in traces.voices.items() if voice.encode() in log]
+                assert named == [], process
 
     @pytest.mark.parametrize(
         ("process", "event", "name"),
@@ -337,7 +279,7 @@ class TestTheWholeService:
             answer = requests.put(url, headers=signed["headers"], data=b"x", timeout=SECONDS)
             assert answer.status_code in {401, 403}, answer.text
 
-    @pytest.mark.parametrize("name", ["../../etc/passwd", "..%2f..%2fetc%2fpasswd", "a/b", "\x00"])
+    @pytest.mark.parametrize("name", ["../../etc/passwd", "\x00"])
     def test_a_name_never_becomes_a_path(self, endpoints: dict[str, Any], name: str) -> None:
         form = {"voice_id": name}
         files = {"file": ("../../hello.webm", SAMPLE.read_bytes(), "audio/webm")}
@@ -358,24 +300,19 @@ class TestTheWholeService:
         assert (answer.status_code, answer.json()["code"]) == (403, "origin_refused")
         assert own.headers["Access-Control-Allow-Origin"] == endpoints["api"]
 
-    def test_another_sites_page_may_not_upload(self, endpoints: dict[str, Any]) -> None:
+    def test_another_sites_page_may_neither_upload_nor_read_a_result(
+        self, endpoints: dict[str, Any]
+    ) -> None:
         created = create(endpoints)
-        ask = {"Access-Control-Request-Method": "PUT", "Origin": PAGE}
-        foreign = requests.options(created["upload"]["url"], headers=ask, timeout=SECONDS)
-        own = requests.options(
-            created["upload"]["url"], headers=ask | {"Origin": endpoints["api"]}, timeout=SECONDS
-        )
-
-        assert "Access-Control-Allow-Origin" not in foreign.headers
-        assert own.headers["Access-Control-Allow-Origin"] == endpoints["api"]
-
-    def test_another_sites_page_may_not_read_a_result(self, endpoints: dict[str, Any]) -> None:
-        created = create(endpoints)
+        ask = {"Access-Control-Request-Method": "PUT"}
         assert upload(created).ok
-        url = wait(endpoints, created)["result"]["url"]
+        result = wait(endpoints, created)["result"]["url"]
 
-        foreign = requests.get(url, headers={"Origin": PAGE}, timeout=SECONDS)
-        own = requests.get(url, headers={"Origin": endpoints["api"]}, timeout=SECONDS)
-
-        assert "Access-Control-Allow-Origin" not in foreign.headers
-        assert own.headers["Access-Control-Allow-Origin"] == endpoints["api"]
+        for origin, allowed in ((PAGE, None), (endpoints["api"], endpoints["api"])):
+            said = {"Origin": origin}
+            uploads = requests.options(
+                created["upload"]["url"], headers=ask | said, timeout=SECONDS
+            )
+            reads = requests.get(result, headers=said, timeout=SECONDS)
+            for answer in (uploads, reads):
+                assert answer.headers.get("Access-Control-Allow-Origin") == allowed

@@ -83,12 +83,8 @@ async def convert_folder(folder: Path) -> str:
     return ""
 
 
-def convert_folders(times: int, until: float | None = None) -> tuple[Report, list[str]]:
-    """Convert a folder so many times.
-
-    Args:
-        until: when no further conversion is begun, as `time.time` says it; None for never.
-    """
+def convert_folders(times: int) -> tuple[Report, list[str]]:
+    """Convert a folder so many times."""
     seconds, complaints = [], []
     with tempfile.TemporaryDirectory(prefix="voice-avatar-folders-") as name:
         folder = Path(name) / "in"
@@ -96,8 +92,6 @@ def convert_folders(times: int, until: float | None = None) -> tuple[Report, lis
         for number in range(FILES):
             shutil.copy(SAMPLE, folder / f"{number}.webm")
         for number in range(times):
-            if until is not None and time.time() > until:
-                break
             begin = time.monotonic()
             if wrong := asyncio.run(convert_folder(folder)):
                 complaints.append(f"conversion {number + 1}: {wrong}")

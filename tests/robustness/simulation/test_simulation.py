@@ -13,12 +13,12 @@ from shared.voices import voice as voices_of
 from shared.voices.store import change
 from shared.voices.voice import Voice
 from tests.robustness.simulation.__main__ import main
-from tests.robustness.simulation.schedule import Schedule, shrink
+from tests.robustness.simulation.schedule import Schedule
 from tests.robustness.simulation.search import find, kinds_of
 from tests.robustness.simulation.world import simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
 """Schedules that have violated an invariant before something was mended."""
@@ -99,16 +99,3 @@ def test_a_bug_that_is_put_in_is_found_and_its_schedule_shrunk(
             assert not kinds_of([finding.violation]) & kinds_of(
                 simulate(Schedule(0, fewer)).violations
             )
-
-
-def test_choices_that_a_failure_needs_are_found_among_many() -> None:
-    choices = {str(number): "late" for number in range(100)}
-    needed = {"3", "50", "51", "99"}
-    tried = []
-
-    def fails(fewer: Mapping[str, str]) -> bool:
-        tried.append(fewer)
-        return needed <= set(fewer)
-
-    assert shrink(choices, fails).keys() == needed
-    assert len(tried) < 100
