@@ -59,7 +59,6 @@ class Outcome:
         return sum(state in KILLED for state in self.states.values()) / len(self.states)
 
     def complaints(self) -> list[str]:
-        """Return one sentence for everything that must not be."""
         found = [
             f"{name} is {self.states[name]}, and tests/mutants.md does not say why: {change.line}"
             for name, change in self.changes.items()
@@ -75,7 +74,6 @@ class Outcome:
         return found
 
     def report(self) -> Report:
-        """Return the figures of each module and of all."""
         modules = sorted({_module_of(name) for name in self.states})
         rows = [self._row(module, module) for module in modules]
         columns = ("module", "mutants", "killed", "ended at the time limit", "survived", "% killed")
@@ -148,7 +146,6 @@ def _mutmut(*arguments: str) -> str:
 
 
 def _try_out(names: Sequence[str]) -> None:
-    """Run the tests for mutants, one after another; without names, for all not yet tried."""
     command = (sys.executable, "-m", "mutmut", "run", "--max-children", "1", *names)
     subprocess.run(command, cwd=ROOT, check=True)
 
@@ -165,7 +162,6 @@ def _outcome(wanted: Sequence[str]) -> Outcome:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit code."""
     wish = _parse(arguments)
     try:
         _try_out(wish.mutants)

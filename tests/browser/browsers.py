@@ -22,8 +22,6 @@ _FLAGS = (
 
 
 class ChromiumMissingError(RuntimeError):
-    """There is no Chromium on this machine."""
-
     def __init__(self) -> None:
         super().__init__(
             "Chromium is missing: install it (Debian: apt-get install chromium), "
@@ -32,7 +30,6 @@ class ChromiumMissingError(RuntimeError):
 
 
 def chromium_path() -> str:
-    """Return the path of Chromium."""
     names = ("chromium", "chromium-browser", "google-chrome")
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if found is None:

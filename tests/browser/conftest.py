@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 from playwright.sync_api import sync_playwright
@@ -26,25 +26,14 @@ if TYPE_CHECKING:
 WEB = ROOT / "web" / "page"
 
 
-class OpenPage(Protocol):
-    """Opens the page for a new visitor; `microphone` is a WAV file, or None for no microphone."""
+OpenPage: TypeAlias = "Callable[..., Visitor]"
+"""Opens the page for a new visitor, with the options of `visitor_at`."""
 
-    def __call__(
-        self, *, microphone: Path | None = ..., permission: str = ..., **context: Any
-    ) -> Visitor: ...
+NewVisitorAt: TypeAlias = "Callable[..., Visitor]"
+"""Makes a visitor of a local cloud before the page is opened.
 
-
-class NewVisitorAt(Protocol):
-    """Makes a visitor of a local cloud, before the page is opened."""
-
-    def __call__(
-        self,
-        cloud: Endpoints,
-        *,
-        microphone: Path | None = ...,
-        permission: str = ...,
-        **context: Any,
-    ) -> Visitor: ...
+`microphone` is a WAV file, or None for no microphone.
+"""
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +55,6 @@ def hello(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def muted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A microphone that is muted."""
     return write_wav(tmp_path_factory.mktemp("voices") / "muted.wav", silence(5))
 
 
@@ -175,7 +163,6 @@ def open_page(new_visitor: OpenPage) -> OpenPage:
 
 @pytest.fixture(scope="session")
 def harness(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The client and the Firestore SDK as one script, without the page."""
     folder = tmp_path_factory.mktemp("harness")
     _npm(
         "exec", "--", "vite", "build", "--config", "vite.harness.config.ts", "--outDir", str(folder)
@@ -185,13 +172,11 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def page_size() -> str:
-    """The output of the check of the page's size."""
     return _npm("run", "--silent", "size")
 
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    """The axe-core accessibility checker."""
     return (WEB.parent / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 

@@ -37,7 +37,6 @@ class Endpoints:
 
     @classmethod
     def read(cls, path: Path, *, needs_firestore: bool = True) -> Endpoints:
-        """Read `endpoints.json`."""
         told: dict[str, Any] = json.loads(path.read_text())
         if told["page"] is None:
             raise RuntimeError("the page is not built: run `npm ci && npm run build` in web")
@@ -54,7 +53,6 @@ class Endpoints:
         )
 
     def site(self) -> dict[str, object]:
-        """Return a client's configuration for these services."""
         return {
             "api": self.api,
             "firebase": {"projectId": self.project_id, "apiKey": "local"},

@@ -51,15 +51,12 @@ window.convert = async (site, audio, contentType) => {
 
 
 def readme_example() -> str:
-    """Return the README's example for a page."""
     readme = (ROOT / "README.md").read_text()
     (example,) = re.findall(r"^```ts\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
     return str(example)
 
 
 class FreshSite:
-    """A new Vite project."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
@@ -75,7 +72,6 @@ class FreshSite:
 
     @contextmanager
     def served(self, api: str) -> Iterator[int]:
-        """Serve the project with Vite; return its port."""
         vite = self._folder / "node_modules" / ".bin" / "vite"
         with Ports() as ports:
             (port,) = ports.free(1)

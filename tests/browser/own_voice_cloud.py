@@ -24,7 +24,6 @@ _PROGRAM = ROOT / "tests" / "unit" / "train" / "trainer_program.py"
 
 
 async def serve(folder: Path, python: str | None, sign_in: SignInOptions | None) -> None:
-    """Serve until the process is told to end."""
     copying = (sys.executable, str(_PROGRAM), "train", str(_BUNDLE))
     command = copying if python is None else (python, "-m", "tools.training", "--quick")
     making = OwnCharacterOptions(50, command, allows_public=True)

@@ -60,14 +60,12 @@ def write_reading(path: Path) -> Path:
 
 
 def write_long_recordings(folder: Path) -> list[Path]:
-    """Write minutes that the owner has recorded before."""
     voice = decode(SAMPLE, _RATE)
     samples = np.tile(voice, 10)[: _FILE_SECONDS * _RATE]
     return [write_wav(folder / f"{number}.wav", samples, _RATE) for number in range(6)]
 
 
 def agree_to_the_terms(page: Page, language: str = "en") -> None:
-    """Fill the form in, and send it."""
     page.fill("[name=name]", "Ada")
     page.check(f"[name=language][value={language}]", force=True)
     page.fill("[name=owner]", "Ada Example")
@@ -79,7 +77,6 @@ def agree_to_the_terms(page: Page, language: str = "en") -> None:
 
 
 def read_aloud(page: Page, seconds: float = 6.4) -> None:
-    """Press the button, read, and press it again."""
     page.click("#main")
     page.wait_for_selector("body[data-scene=recording]")
     page.wait_for_timeout(seconds * 1000)
@@ -96,7 +93,6 @@ def read_and_keep(page: Page, seconds: float = 6.4) -> None:
 
 
 def sign_in(page: Page, button: str, address: str = "ada@example.org") -> None:
-    """Give address and password, and press a button."""
     page.fill("#address", address)
     page.fill("#password", "a long enough one")
     page.click(button)

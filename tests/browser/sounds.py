@@ -36,7 +36,6 @@ def decode(path: Path, rate: int = MICROPHONE_RATE) -> Samples:
 
 
 def write_wav(path: Path, samples: Samples, rate: int = MICROPHONE_RATE) -> Path:
-    """Write 16-bit mono WAV."""
     with wave.open(str(path), "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
@@ -46,12 +45,10 @@ def write_wav(path: Path, samples: Samples, rate: int = MICROPHONE_RATE) -> Path
 
 
 def silence(seconds: float) -> Samples:
-    """Return digital silence."""
     return np.zeros(int(seconds * MICROPHONE_RATE), np.float32)
 
 
 def loudness(samples: Samples) -> float:
-    """Return the root mean square."""
     return float(np.sqrt(np.mean(np.square(samples))))
 
 

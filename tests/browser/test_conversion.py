@@ -251,7 +251,6 @@ def _seconds(visitor: Visitor, row: str) -> float:
 
 
 def _speaker(visitor: Visitor) -> dict[str, str]:
-    """Return what tells whose voice the result has."""
     return {
         "headline": visitor.text("h1"),
         "label": visitor.text("#converted .who"),

@@ -53,7 +53,6 @@ class Wire:
     received: bytes = b""
 
     def listen(self, socket: WebSocket) -> None:
-        """Record what a socket sends and receives from now on."""
         socket.on("framesent", self._note_sent)
         socket.on("framereceived", self._note_received)
 
@@ -81,7 +80,6 @@ def test_a_recording_that_is_sent_while_it_is_spoken_needs_no_upload_and_no_down
 
 
 def _sound(content: bytes, folder: Path) -> Samples:
-    """Return the sound of a file."""
     path = folder / "another"
     path.write_bytes(content)
     return decode(path)

@@ -67,7 +67,6 @@ def test_a_file_that_is_no_sound_is_told(open_page: OpenPage, tmp_path: Path) ->
 
 
 def ask(visitor: Visitor, file: Path) -> str | None:
-    """Choose a file and return the verdict."""
     details = visitor.page.locator("#verify")
     if details.get_attribute("open") is None:
         details.locator("summary").click()

@@ -68,11 +68,9 @@ class HeldRequest:
     routes: list[Route]
 
     def go_on(self) -> None:
-        """Send it on to its service."""
         self.routes[0].continue_()
 
     def break_off(self) -> None:
-        """Break the connection."""
         self.routes[0].abort("internetdisconnected")
 
 
@@ -92,7 +90,6 @@ class Visitor:
     complaints: list[str] = field(default_factory=list)
 
     def watch(self) -> None:
-        """Record requests, scenes and console errors from now on."""
         self.page.add_init_script(_WATCH_SCENES)
         self.page.on("request", self._note)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -104,7 +101,6 @@ class Visitor:
         self.wait_for("start")
 
     def wait_for(self, scene: str, timeout: float = CONVERSION_MILLISECONDS) -> None:
-        """Wait until the page shows a scene."""
         self.page.wait_for_selector(f"body[data-scene={scene}]", timeout=timeout)
 
     def press(self) -> None:
@@ -124,25 +120,20 @@ class Visitor:
         self.press()
 
     def drop(self, path: Path, content_type: str = "") -> None:
-        """Drop a file onto the page."""
         content = base64.b64encode(path.read_bytes()).decode()
         self.page.evaluate(_DROP, [path.name, content_type, content])
 
     def choose(self, path: Path) -> None:
-        """Choose a file."""
         self.page.set_input_files("#file", path)
 
     def text(self, selector: str) -> str:
-        """Return the visible text at a selector."""
         return self.page.inner_text(selector)
 
     def problem(self) -> str:
-        """Wait for a problem and return its headline."""
         self.wait_for("problem")
         return self.text("h1")
 
     def wait_until_played(self) -> None:
-        """Wait until the result has been played to its end."""
         self.page.wait_for_function(
             """() => {
               const row = document.querySelector("#converted");
@@ -152,7 +143,6 @@ class Visitor:
         )
 
     def download(self, folder: Path) -> Path:
-        """Download the result."""
         with self.page.expect_download() as waiting:
             self.page.click("#download")
         path = folder / waiting.value.suggested_filename
@@ -160,7 +150,6 @@ class Visitor:
         return path
 
     def seen(self) -> list[str]:
-        """Return the scenes and stages that were shown, in order."""
         scenes: list[str] = self.page.evaluate("window.seen")
         return scenes
 
@@ -169,12 +158,10 @@ class Visitor:
         return [each for each in self.requests if each.method == method and part in each.url]
 
     def wishes(self) -> list[dict[str, Any]]:
-        """Return the page's requests by voice."""
         sent = self.sent("POST", "/api/v1/voices")
         return [json.loads(request.post_data or "{}") for request in sent]
 
     def voice_id(self) -> str:
-        """Return the id of the newest voice that the page has announced."""
         response = self.sent("POST", "/api/v1/voices")[-1].response()
         assert response is not None
         return str(response.json()["voice_id"])
@@ -184,14 +171,12 @@ class Visitor:
         self.page.route_web_socket("**/live", lambda socket: socket.close(code=BUSY))
 
     def holding_upload(self, begin: Callable[[], None]) -> HeldRequest:
-        """Start an upload with an action, and hold that upload."""
         self.without_live()
         held = self._holding("PUT", f"{self.cloud.storage}/**", begin)
         self.page.wait_for_function("() => document.body.dataset.scene === 'busy'")
         return held
 
     def holding_deletion(self, begin: Callable[[], None]) -> HeldRequest:
-        """Start the deletion of a voice with an action, and hold that deletion."""
         return self._holding("DELETE", "**/api/v1/voices/*", begin)
 
     def holding_decoding(self, begin: Callable[[], None]) -> Callable[[], None]:
@@ -214,7 +199,6 @@ class Visitor:
         self.page.route(pattern, fulfil)
 
     def answer_truly(self) -> None:
-        """Let every service answer again."""
         self.page.unroute_all()
 
     def _holding(self, method: str, pattern: str, begin: Callable[[], None]) -> HeldRequest:

@@ -66,7 +66,6 @@ def built(recipe: Recipe, **arguments: str) -> Engine:
 
 
 def leave_out(reason: str) -> NoReturn:
-    """Skip the tests, or fail if they are required."""
     if os.environ.get("IMAGE_REQUIRED"):
         pytest.fail(reason)
     pytest.skip(reason)

@@ -20,8 +20,6 @@ ROOT: Final = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Recipe:
-    """An image of this repository."""
-
     dockerfile: str
     tag: str
 
@@ -38,8 +36,6 @@ TRAINER: Final = Recipe("functions/train/Dockerfile", "localhost/voice-avatar-tr
 
 @dataclass(frozen=True)
 class Docker:
-    """Docker, or podman, which takes the same commands."""
-
     program: str
     recipe: Recipe
 
@@ -139,7 +135,6 @@ def find_engine(recipe: Recipe) -> Engine | None:
 
 
 def base_image(recipe: Recipe) -> str:
-    """Return the image that a Dockerfile builds upon."""
     lines = (ROOT / recipe.dockerfile).read_text().splitlines()
     return next(line.removeprefix("ARG BASE=") for line in lines if line.startswith("ARG BASE="))
 
@@ -158,7 +153,6 @@ def _started(*command: str) -> subprocess.Popen[str]:
 
 @contextmanager
 def stopped_at_the_end(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    """Kill a process at the end of the block if it still runs."""
     try:
         yield process
     finally:

@@ -46,7 +46,6 @@ def tree_of(path: Path) -> ast.Module:
 
 @cache
 def imports(path: Path) -> frozenset[str]:
-    """Every module that a file imports, wherever in it."""
     return frozenset(_imports(path))
 
 

@@ -46,8 +46,6 @@ class Program:
 
 
 class Missing:
-    """Cannot be run."""
-
     def __init__(self, error: Exception) -> None:
         self.error = error
 

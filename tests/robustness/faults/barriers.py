@@ -111,16 +111,13 @@ class Barriers:
         held.gate.set()
 
     async def arrival(self, voice_id: str, point: str, times: int = 1) -> None:
-        """Wait until a point was reached that many times."""
         async with self._changed:
             await self._changed.wait_for(lambda: len(self._points[voice_id, point].notes) >= times)
 
     def notes(self, voice_id: str, point: str) -> list[str]:
-        """Return the note of each arrival at a point."""
         return self._points[voice_id, point].notes
 
     def pids(self, voice_id: str, point: str) -> list[int]:
-        """Return the process of each arrival at a point."""
         return self._points[voice_id, point].pids
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -104,7 +104,6 @@ class FaultyCloud:
         self._storage = storage.Client(names.PROJECT_ID, credentials=AnonymousCredentials())
 
     async def start_convert(self, prefix: Sequence[str] = (), **changes: str) -> Instance:
-        """Start a conversion container; `changes` are environment variables."""
         (port,) = self.supervisor.ports.free(1)
         module = "functions.convert" if self._as_deployed else CONVERT_WITH_BARRIERS
         command = [*prefix, sys.executable, "-m", module]
@@ -115,7 +114,6 @@ class FaultyCloud:
         return Instance(process, f"{url}/push")
 
     async def start_live(self, **changes: str) -> Instance:
-        """Start a `live`; `changes` are environment variables."""
         (port,) = self.supervisor.ports.free(1)
         command = [sys.executable, "-m", "tests.robustness.faults.live_with_barriers"]
         process = await self._start("live", command, {"PORT": str(port), **changes})
@@ -123,11 +121,9 @@ class FaultyCloud:
         return Instance(process, f"ws://127.0.0.1:{port}/live")
 
     def ticket(self, voice_id: str) -> str:
-        """Return a ticket for a voice, as the api signs it."""
         return Tickets([names.LIVE_TICKET_KEY]).sign(voice_id, timedelta(minutes=10)).text
 
     async def start_on_upload(self, **changes: str) -> Instance:
-        """Start an on_upload; `changes` are environment variables."""
         if self._as_deployed:
             return await self.start_function("on_upload", **changes)
         (port,) = self.supervisor.ports.free(1)
@@ -145,7 +141,6 @@ class FaultyCloud:
     async def start_function(
         self, name: str, prefix: Sequence[str] = (), **changes: str
     ) -> Instance:
-        """Start a function as it is, without barriers."""
         (port,) = self.supervisor.ports.free(1)
         source = ROOT / "functions" / name / "main.py"
         command = [*prefix, sys.executable, "-m", "functions_framework", "--asgi"]
@@ -167,7 +162,6 @@ class FaultyCloud:
         return voice.voice_id
 
     async def upload(self, voice_id: str) -> int:
-        """Upload a recording for a voice; return its generation."""
         blob = self._bucket(names.UPLOADS_BUCKET, voice_id).blob(upload_name(voice_id))
         await asyncio.to_thread(
             blob.upload_from_filename,
@@ -188,7 +182,6 @@ class FaultyCloud:
         return 0 if blob is None else int(blob.size)
 
     async def results(self, voice_id: str) -> list[str]:
-        """Return the names of all result objects of a voice."""
         bucket = self._bucket(names.RESULTS_BUCKET, voice_id)
         return await asyncio.to_thread(
             lambda: [blob.name for blob in bucket.list_blobs(prefix=f"{voice_id}/")]
@@ -198,7 +191,6 @@ class FaultyCloud:
         return (await self.voices.read(voice_id)).voice
 
     async def ended(self, voice_id: str) -> Voice:
-        """Wait until a voice is done or failed."""
         async with self.voices.watch(voice_id) as states:
             async for voice in states:
                 if voice is not None and voice.status.is_final:
@@ -232,7 +224,6 @@ class FaultyCloud:
         return self._options.upload_shards
 
     def uploads_bucket(self, voice_id: str) -> str:
-        """Return the name of the bucket in which a voice's recording belongs."""
         return self._shard(names.UPLOADS_BUCKET, voice_id)
 
     def _shard(self, name: str, voice_id: str) -> str:

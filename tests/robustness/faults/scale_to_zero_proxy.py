@@ -80,11 +80,9 @@ class Front:
         self._pinned[service, voice_id].extend(instances)
 
     def about(self, voice_id: str, service: str = "convert") -> Iterator[Delivery]:
-        """Return the deliveries about a voice to a service."""
         return (d for d in self.deliveries if (d.voice_id, d.service) == (voice_id, service))
 
     async def answered(self, voice_id: str, status: int, service: str = "convert") -> None:
-        """Wait until a delivery about a voice got this answer."""
         await self._until(lambda: any(d.status == status for d in self.about(voice_id, service)))
 
     async def acknowledged(

@@ -62,7 +62,6 @@ class CharacterConverter:
         )
 
     async def add(self, character: str) -> tuple[str, PushMessage]:
-        """Create a voice; return its id and its conversion message."""
         voice = create(new_voice_id(), character, Options(), now=datetime.now(UTC))
         await self.voices.create(voice)
         return voice.voice_id, conversion_message(voice.voice_id)

@@ -24,7 +24,6 @@ def the_upload(cloud: FaultyCloud, voice_id: str, generation: int) -> Input:
 
 
 async def send_upload_event(cloud: FaultyCloud, voice_id: str, generation: int) -> None:
-    """Publish a notification of an upload, as a new message."""
     event = upload_notification(the_upload(cloud, voice_id, generation))
     await cloud.publish(names.UPLOADS_TOPIC, event.data, event.attributes)
 

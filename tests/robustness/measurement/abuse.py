@@ -77,8 +77,6 @@ _SETTLING_SECONDS: Final = 5.0
 
 @dataclass(frozen=True)
 class AttackedService:
-    """The service under attack."""
-
     cloud: FaultyCloud
     api: str
 
@@ -104,7 +102,6 @@ async def _visit_for_ever(stage: AttackedService, number: int, waits: Waits, end
 
 
 async def measure(stage: AttackedService, seconds: float) -> Waits:
-    """Let honest visitors come for so long."""
     waits, end = Waits(), time.monotonic() + seconds
     await asyncio.gather(*(_visit_for_ever(stage, n, waits, end) for n in range(1, HONEST + 1)))
     return waits
@@ -113,7 +110,6 @@ async def measure(stage: AttackedService, seconds: float) -> Waits:
 async def measure_beside(
     stage: AttackedService, seconds: float, attack: str, place: str, number: int
 ) -> tuple[Waits, Counts]:
-    """Let honest visitors come for so long beside an attack."""
     attacker = Attacker(stage.api, PLACES[place](number))
     return await beside(attacker.flood(ATTACKS[attack]), measure(stage, seconds)), attacker.counts
 
@@ -146,7 +142,6 @@ class Row:
         return self.counts.let_in > 0 and (self.counts.refused > 0 or meets_none)
 
     def cells(self) -> tuple[str | float | int, ...]:
-        """Return it as a row of the table."""
         without, with_it = (percentile(w.seconds, 95) for w in (self.alone, self.beside))
         counts = self.counts
         return (
@@ -163,7 +158,6 @@ COLUMNS: Final = (
 
 
 async def compare(seconds: float, attacks: Sequence[str]) -> list[Row]:
-    """Measure attacks, each kind beside a run without one."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="voice-avatar-abuse-") as folder:
         async with AsyncExitStack() as stack:
@@ -210,14 +204,12 @@ async def compare_clients(seconds: float, attacks: Sequence[str]) -> list[Row]:
 
 
 def _limits() -> dict[str, str]:
-    """Return the limits of the api that it has by itself, which the local cloud switches off."""
     limits = ("rate_limit_per_minute", "waiting_per_client", "trusted_proxies")
     fields = ApiSettings.model_fields
     return {name.upper(): str(fields[name].default) for name in limits}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(prog="abuse", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=30.0, help="for each measurement")
     attacks = (*ATTACKS, *greedy_clients.ATTACKS)

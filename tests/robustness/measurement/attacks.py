@@ -120,6 +120,17 @@ class Waits:
     failed: int = 0
 
 
+async def repeat(begin: Callable[[], Coroutine[Any, Any, None]], per_second: int) -> None:
+    """Begin something so many times a second, until this is cancelled."""
+    async with asyncio.TaskGroup() as under_way:
+        loop = asyncio.get_running_loop()
+        start, number = loop.time(), 0
+        while True:
+            number += 1
+            under_way.create_task(begin())
+            await asyncio.sleep(start + number / per_second - loop.time())
+
+
 class Attacker:
     """One client that does its worst."""
 
@@ -140,14 +151,8 @@ class Attacker:
         )
 
     async def flood(self, attack: Attack) -> None:
-        """Begin an attack so many times a second, until this is cancelled."""
-        async with self._client, asyncio.TaskGroup() as under_way:
-            loop = asyncio.get_running_loop()
-            begin, number = loop.time(), 0
-            while True:
-                number += 1
-                under_way.create_task(self._try(attack))
-                await asyncio.sleep(begin + number / REQUESTS_PER_SECOND - loop.time())
+        async with self._client:
+            await repeat(lambda: self._try(attack), REQUESTS_PER_SECOND)
 
     async def _try(self, attack: Attack) -> None:
         try:
@@ -168,7 +173,6 @@ class Attacker:
             self.counts.voices.append(created.json()["voice_id"])
 
     async def create_voice(self) -> None:
-        """Create a voice and never use it."""
         await self._create()
 
     async def speak_one_kana(self) -> None:
@@ -179,7 +183,6 @@ class Attacker:
             self.counts.voices.append(created.json()["voice_id"])
 
     async def wait_for_nothing(self) -> None:
-        """Wait for a voice that nobody uploads a recording for."""
         if len(self._created) < _VOICES_TO_WAIT_FOR:
             created = await self._client.post(self._voices_url, headers=self._origin())
             if created.is_success:
@@ -208,7 +211,6 @@ class Attacker:
             self._owned.append((f"{self._own_url}/{begun['character_id']}", key))
 
     async def _send_nothing(self, character: str, key: dict[str, str]) -> None:
-        """Upload a few bytes that are no sound, and ask for the training."""
         wish = {"kind": "speech", "content_type": "audio/webm"}
         answer = await self._ask(f"{character}/recordings", key, wish)
         if answer.is_success:

@@ -19,7 +19,7 @@ from websockets.exceptions import WebSocketException
 
 from functions.compat.text_socket import PATH, SUBPROTOCOL
 from shared.container.protocols import MOST_RESETS
-from tests.robustness.measurement.attacks import Counts, Waits, beside, send_beginning
+from tests.robustness.measurement.attacks import Counts, Waits, beside, repeat, send_beginning
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -53,8 +53,6 @@ _FORM_BEGINS: Final = (
 
 
 class GreedyClient:
-    """A client that asks for as much as it can."""
-
     def __init__(self, address: str, key: str = "greedy") -> None:
         self.counts = Counts()
         self._few = asyncio.Semaphore(_FEW)
@@ -69,14 +67,8 @@ class GreedyClient:
         self._socket = address.replace("http", "ws") + PATH
 
     async def flood(self, greed: Greed) -> None:
-        """Begin something so many times a second, until this is cancelled."""
-        async with self._client, asyncio.TaskGroup() as under_way:
-            loop = asyncio.get_running_loop()
-            begin, number = loop.time(), 0
-            while True:
-                number += 1
-                under_way.create_task(self._try(greed))
-                await asyncio.sleep(begin + number / REQUESTS_PER_SECOND - loop.time())
+        async with self._client:
+            await repeat(lambda: self._try(greed), REQUESTS_PER_SECOND)
 
     async def _try(self, greed: Greed) -> None:
         try:
@@ -85,7 +77,6 @@ class GreedyClient:
             self.counts.broken += 1
 
     async def ask_for_much(self) -> None:
-        """Ask for minutes of speech, and read all of it."""
         await self._ask(_LONG_TEXT, reads=True)
 
     async def ask_for_few(self) -> None:
@@ -95,7 +86,6 @@ class GreedyClient:
                 await self._ask(_LONG_TEXT, reads=True)
 
     async def ask_for_digits(self) -> None:
-        """Ask for a number without an end, and read all of it."""
         await self._ask(_DIGITS, reads=True)
 
     async def ask_at_once(self) -> None:
@@ -104,11 +94,9 @@ class GreedyClient:
         await self._ask(_TEXT_AT_ONCE, reads=True)
 
     async def ask_for_one_kana(self) -> None:
-        """Ask for one kana that is repeated, and read all of it."""
         await self._ask(_KANA, reads=True)
 
     async def read_nothing(self) -> None:
-        """Ask for minutes of speech, and read none of it."""
         await self._ask(_LONG_TEXT, reads=False)
 
     async def _ask(self, text: str, *, reads: bool) -> None:
@@ -126,7 +114,6 @@ class GreedyClient:
                     await asyncio.sleep(_LAST_SECONDS)
 
     async def stall_recording(self) -> None:
-        """Begin to send a recording, and send no more of it."""
         address = f"{self._address}/v1/speech-to-speech/ned"
         headers = {**_FORM, "xi-api-key": KEYS["greedy"]}
         await self.counts.hold(send_beginning("POST", address, headers, _FORM_BEGINS))

@@ -89,8 +89,6 @@ TEXT: Final = "今日はいい天気ですね。明日も晴れるそうです�
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a process has."""
-
     counts: Mapping[str, float]
 
     def grown_since(self, before: State) -> list[str]:
@@ -151,7 +149,6 @@ def _bytes_in_use() -> int:
 
 
 def _open(kind: type[_Kind]) -> list[_Kind]:
-    """Find every object of a kind that there is."""
     return [each for each in gc.get_objects() if isinstance(each, kind)]
 
 
@@ -165,8 +162,6 @@ async def open_connections() -> None:
 
 @dataclass
 class Dropping:
-    """Lets voices drop."""
-
     cloud: LocalCloud
     visitor: Visitor
     client: httpx.AsyncClient
@@ -175,7 +170,6 @@ class Dropping:
     ended: Counter[str] = field(default_factory=Counter)
 
     async def drop(self, times: int) -> None:
-        """Let so many voices drop, some of them at the same time."""
         places = asyncio.Semaphore(AT_ONCE)
 
         async def one() -> None:
@@ -273,7 +267,6 @@ async def settled(folder: Path) -> State:
 
 
 def report_of(states: Mapping[str, State], dropping: Dropping) -> Report:
-    """Return everything as tables."""
     dropped = tuple(sorted(dropping.dropped.items()))
     whole = tuple((f"whole voices {status}", count) for status, count in dropping.ended.items())
     names = next(iter(states.values())).counts
@@ -290,7 +283,6 @@ def report_of(states: Mapping[str, State], dropping: Dropping) -> Report:
 
 
 async def find_leaks(drops: int, minutes: float) -> tuple[Report, list[str]]:
-    """Run once."""
     with tempfile.TemporaryDirectory(prefix="voice-avatar-leaks-") as name:
         folder = Path(name)
         # Everything that is temporary is counted here.

@@ -84,7 +84,6 @@ async def convert_folder(folder: Path) -> str:
 
 
 def convert_folders(times: int) -> tuple[Report, list[str]]:
-    """Convert a folder so many times."""
     seconds, complaints = [], []
     with tempfile.TemporaryDirectory(prefix="voice-avatar-folders-") as name:
         folder = Path(name) / "in"
@@ -316,7 +315,6 @@ class Soak:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process and its children, in bytes."""
     process = psutil.Process(pid)
     total = process.memory_info().rss
     for child in process.children(recursive=True):
@@ -327,7 +325,6 @@ def resident_bytes(pid: int) -> int:
 
 
 async def soak(wish: argparse.Namespace) -> Figures:
-    """Run once, with the arguments of the command."""
     with tempfile.TemporaryDirectory(prefix="voice-avatar-soak-") as folder:
         async with AsyncExitStack() as stack:
             cloud = await stack.enter_async_context(faulty_cloud(find_emulators(), Path(folder)))
@@ -346,7 +343,6 @@ async def soak(wish: argparse.Namespace) -> Figures:
 
 @contextmanager
 def _hog() -> Iterator[None]:
-    """Keep one processor busy beside the workers."""
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
         try:
             yield
@@ -355,7 +351,6 @@ def _hog() -> Iterator[None]:
 
 
 async def _slow_down_the_store(cloud: FaultyCloud, stack: AsyncExitStack, seconds: float) -> None:
-    """Let Firestore's answers take so long for every conversion container from here on."""
     proxy = Proxy(str(cloud.addresses.firestore), delay_seconds=seconds / 2)
     await stack.enter_async_context(proxy)
     cloud.convert_environment[FIRESTORE_VARIABLE] = proxy.address
@@ -364,7 +359,6 @@ async def _slow_down_the_store(cloud: FaultyCloud, stack: AsyncExitStack, second
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit code."""
     wish = _parse(arguments)
     if wish.leaks:
         report, complaints = asyncio.run(find_leaks(wish.drops, wish.minutes))

@@ -59,7 +59,6 @@ class Visit:
 
 
 def percentile(values: Sequence[float], rank: float) -> float:
-    """Return a percentile, 0 of no values."""
     return float(np.percentile(values or [0.0], rank))
 
 
@@ -81,7 +80,6 @@ class Figures:
 
     @property
     def refused(self) -> int:
-        """How many pushes were not acknowledged."""
         return sum(status not in ACKNOWLEDGING for status in self.pushes)
 
     @property
@@ -107,12 +105,10 @@ class Figures:
 
     @property
     def failed(self) -> Counter[str]:
-        """How many voices failed, by code."""
         ended = (visit.voice for visit in self.visits if visit.voice is not None)
         return Counter(voice.error.code.value for voice in ended if voice.error is not None)
 
     def complaints(self) -> list[str]:
-        """Return the findings as sentences; none if everything is in order."""
         said = [
             (self.lost, "voices are lost"),
             (self.doubled, "voices have not exactly their one result"),
@@ -143,7 +139,6 @@ class Figures:
         }
 
     def report(self) -> Report:
-        """Return everything as tables."""
         ended = [visit.voice for visit in self.visits if visit.voice is not None]
         waits = [visit.wait_seconds for visit in self.visits if visit.wait_seconds is not None]
         codes = ", ".join(f"{code} {number}" for code, number in sorted(self.failed.items()))

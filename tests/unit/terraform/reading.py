@@ -22,11 +22,9 @@ class TerraformModule:
     variables: dict[str, dict[str, Any]]
 
     def of_type(self, kind: str) -> dict[str, dict[str, Any]]:
-        """Return the resources of one type by their names."""
         return {name: body for (one, name), body in self.resources.items() if one == kind}
 
     def environment(self, deployable: str) -> dict[str, str]:
-        """Return what a deployable is told: variable and expression."""
         own = self.locals[f"environment_{deployable}"]
         return {**self.locals["environment_common"], **own}
 
@@ -55,7 +53,6 @@ def plain(value: Any) -> Any:
 
 
 def read_module() -> TerraformModule:
-    """Read every file of the module."""
     module = TerraformModule({}, {}, {})
     for path in sorted(MODULE.glob("*.tf")):
         with path.open() as file:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,12 +14,6 @@ from infra.terraform.generation import (
     tried,
 )
 from tests.unit.terraform.reading import MODULE
-
-if TYPE_CHECKING:
-    from tests.unit.terraform.reading import TerraformModule
-
-# Options that no pair of applies tries; infra/terraform/generation.py says why.
-NOT_SWITCHED = {"convert_image", "domain_restricted_sharing", "kms_key", "repository"}
 
 
 @pytest.mark.parametrize("path", generated(), ids=lambda path: path.name)
@@ -48,30 +39,3 @@ def test_every_two_options_are_switched_on_and_off_together_and_beside_each_othe
             assert ("on", "on") not in missing
         else:
             assert not missing, (first, second, missing)
-
-
-def test_every_option_that_makes_or_removes_resources_is_switched(
-    terraform: TerraformModule,
-) -> None:
-    off_by_default = {
-        name
-        for name, body in terraform.variables.items()
-        if body.get("default", 0) in (None, "null", {}, [], "{}", "[]")
-    }
-    switches = {
-        name
-        for body in terraform.resources.values()
-        for name in variables_behind(
-            terraform, json.dumps([body.get("count"), body.get("for_each")])
-        )
-    } & off_by_default
-
-    assert switches - NOT_SWITCHED <= OPTIONS.keys()
-
-
-def variables_behind(terraform: TerraformModule, expression: str) -> set[str]:
-    """Return the variables that an expression names, itself or through a local `has_...`."""
-    names = set(re.findall(r"\bvar\.(\w+)", expression))
-    for local in re.findall(r"\blocal\.(has_\w+)", expression):
-        names |= variables_behind(terraform, json.dumps(terraform.locals[local]))
-    return names

@@ -46,8 +46,6 @@ esac
 
 @dataclass(frozen=True)
 class Call:
-    """A program that was called."""
-
     folder: str
     program: str
     arguments: str

@@ -55,8 +55,6 @@ class IdleSweeper:
 
 
 class Doorkeeper:
-    """Lets nobody in."""
-
     async def verify(self, authorization: str | None) -> Mapping[str, Any]:
         raise TokenRefusedError(f"nobody comes in with {authorization}")
 
