@@ -89,28 +89,6 @@ async def test_a_process_that_takes_too_long_is_killed_and_the_recording_tried_a
         os.kill(stopped[0], 0)
 
 
-@needs_signals
-async def test_a_process_that_is_killed_is_replaced() -> None:
-    seen: list[int] = []
-
-    def kill_the_first(process: int) -> None:
-        seen.append(process)
-        if len(seen) == 1:
-            os.kill(process, signal.SIGKILL)
-
-    async with Decoder(on_process=kill_the_first) as decoder:
-        assert (await decoder.decode(recording("mp3"), limits=LIMITS)).seconds == 2.0
-    assert len(seen) == 2
-
-
-@needs_signals
-async def test_a_process_that_crashes_means_a_corrupt_recording() -> None:
-    async with Decoder(on_process=lambda process: os.kill(process, signal.SIGSEGV)) as decoder:
-        with pytest.raises(VoiceError) as raised:
-            await decoder.decode(recording("mp3"), limits=LIMITS)
-    assert raised.value.code == ErrorCode.CORRUPT
-
-
 async def test_an_answer_larger_than_allowed_is_not_kept() -> None:
     job = DecodingJob(Container.MP3, 10.5, 4, 1 << 28, 15.0, answer_bytes=1000)
     answer = await SpawnedProcesses().run(recording("mp3"), job, LIMITS)

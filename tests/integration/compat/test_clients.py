@@ -109,7 +109,7 @@ async def test_the_npm_client_of_voicevox_asks_and_hears(address: str) -> None:
     assert 0 < int(str(seen["fastBytes"])) < 0.8 * int(str(seen["bytes"]))
 
 
-def test_openais_package_speaks_in_every_format(speech: openai.OpenAI) -> None:
+def test_openais_package_speaks(speech: openai.OpenAI) -> None:
     whole = speech.audio.speech.create(
         model="tts-1", voice="mei", input=TEXT, response_format="wav"
     )
@@ -119,11 +119,6 @@ def test_openais_package_speaks_in_every_format(speech: openai.OpenAI) -> None:
     assert rate == 24_000
     assert 2.5 < len(samples) / rate < 8.0
     assert np.abs(samples.astype(int)).max() > 5_000
-    for name, beginning in (("mp3", b"ID3"), ("opus", b"OggS"), ("flac", b"fLaC"), ("aac", b"ID3")):
-        answer = speech.audio.speech.create(
-            model="tts-1", voice="mei", input=TEXT, response_format=name
-        )
-        assert answer.content.startswith(beginning), name
     raw = speech.audio.speech.create(
         model="tts-1", voice="mei", input=TEXT, response_format="pcm", speed=2.0
     )

@@ -7,9 +7,7 @@ import hcl2
 import pytest
 
 from tools.capacity.command import main
-from tools.capacity.outcome import Target
-from tools.capacity.parameters import PlanningError
-from tools.capacity.report import check_variables_file, with_part
+from tools.capacity.report import check_variables_file
 
 DEPLOYMENT = Path(__file__).parents[3] / "infra" / "terraform" / "deployment" / "variables.tf"
 KINDS = {"number": int, "${number}": int, "string": str, "${string}": str}
@@ -92,20 +90,3 @@ def test_variables_of_somebody_else_are_not_overwritten(
     assert "is not a folder" in said(capsys, *arguments, str(tmp_path / "no" / "plan.tfvars"))
     without_target = ["--per-day", "10", "--write-tfvars", str(tmp_path / "plan.tfvars")]
     assert "needs a --target" in said(capsys, *without_target)
-
-
-def test_a_target_is_read_in_seconds_and_milliseconds() -> None:
-    assert Target.parse("p95 <= 1.0 s") == Target(95, 1.0)
-    assert Target.parse(" p99<=800ms ") == Target(99, 0.8)
-    assert str(Target(95, 1.0)) == "p95 <= 1 s"
-
-
-def test_a_part_of_a_page_is_replaced_and_the_rest_stays() -> None:
-    text = "before\n<!-- planned day: begin -->\nold\n<!-- planned day: end -->\nafter\n"
-    written = with_part(text, "day", "new \\1")
-    assert "old" not in written
-    assert "new \\1" in written
-    assert written.startswith("before\n")
-    assert written.endswith("after\n")
-    with pytest.raises(PlanningError, match="planned day: begin"):
-        with_part("nothing here", "day", "new")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 import re
 from pathlib import Path
@@ -10,10 +9,8 @@ import pytest
 
 from functions.api import warmup
 from shared.voices.store import SHARDS
-from tools.benchmarks.cost import JobPrices, Prices, TrainingJob, training_dollars
 from tools.capacity.parameters import (
     CLOUD,
-    KINDS,
     Duration,
     PlanningError,
     read_parameters,
@@ -22,67 +19,6 @@ from tools.capacity.settings import CONVERSIONS_PER_CPU, Settings
 
 ROOT = Path(__file__).parents[3]
 TERRAFORM = ROOT / "infra" / "terraform"
-
-
-def test_every_parameter_names_its_source_and_what_is_documented_its_page() -> None:
-    sources = read_parameters().sources.values()
-    assert {source.partition(":")[0] for source in sources} == set(KINDS)
-    documented = [source for source in sources if source.startswith("documented")]
-    assert [each for each in documented if not re.search("https://|500/50/5", each)] == []
-
-
-def test_a_measured_parameter_equals_the_benchmarks_figure(tmp_path: Path) -> None:
-    report = json.loads((ROOT / "tools/benchmarks/results/pipeline.json").read_text())
-    (table,) = (each for each in report["tables"] if each["title"].startswith("Processor time"))
-    for row in table["rows"]:
-        if row[0] == "api":
-            row[1] = 99.0
-    for path in (ROOT / "tools/benchmarks/results").glob("*.json"):
-        (tmp_path / path.name).write_text(path.read_text())
-    (tmp_path / "pipeline.json").write_text(json.dumps(report))
-    assert read_parameters(results=tmp_path)["processor.api"] == pytest.approx(0.099)
-
-
-def test_a_conversion_costs_what_was_measured_for_each_length() -> None:
-    report = json.loads((ROOT / "tools/benchmarks/results/convert.json").read_text())
-    (row,) = (row for row in report["tables"][0]["rows"] if row[0] == "**decode to encode**")
-    conversion = read_parameters().durations["processor.conversion"]
-    for spoken, measured in zip((1.0, 3.0, 5.0, 10.0), row[1:], strict=True):
-        assert conversion.at(spoken) == pytest.approx(measured / 1000, rel=0.12)
-
-
-def test_prices_are_those_of_the_page_about_deploying() -> None:
-    parameters, prices = read_parameters(), Prices()
-    for name in (
-        "cpu_second",
-        "gib_second",
-        "idle_cpu_second",
-        "idle_gib_second",
-        "request",
-        "document_read",
-        "document_write",
-        "document_expiry",
-        "object_write",
-        "object_read",
-        "gib_to_the_internet",
-    ):
-        assert parameters[f"price.{name}"] == pytest.approx(getattr(prices, name)), name
-
-
-def test_a_character_costs_what_the_page_about_own_characters_says() -> None:
-    parameters, training, job = read_parameters(), TrainingJob(), JobPrices()
-    dollars = training_dollars(training, Prices(), job)
-    assert parameters["training.seconds"] == training.seconds + training.start_seconds
-    assert (parameters["training.cpus"], parameters["training.gib"]) == (
-        training.cpus,
-        training.gib,
-    )
-    assert parameters["price.job_cpu_second"] == job.cpu_second
-    assert parameters["price.job_gib_second"] == job.gib_second
-    besides = sum(dollars.values()) - dollars["job"]
-    assert parameters["training.besides"] == pytest.approx(besides, abs=5e-5)
-    limits = (TERRAFORM / "own_characters.tf").read_text()
-    assert 'limits = { cpu = "2", memory = "4Gi" }' in limits
 
 
 def test_defaults_are_those_of_the_terraform_module() -> None:

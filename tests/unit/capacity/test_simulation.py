@@ -112,16 +112,6 @@ def test_only_the_warm_up_hides_a_cold_start_behind_the_recording() -> None:
     assert without - warm == pytest.approx(start + parameters["cloud_run.reaction"], rel=0.3)
 
 
-def test_surplus_instances_end_after_a_quarter_of_an_hour_but_the_minimum_stays() -> None:
-    settings = Settings(max_instances=8, convert_cpu=1)
-    arrivals = Arrivals(np.linspace(0.0, 20.0, 200), np.full(200, 2.0), 1200.0)
-    simulation = simulated(PARAMETERS, settings, arrivals)
-    samples, tick = simulation.convert.samples, PARAMETERS["cloud_run.tick"]
-    assert samples[int(800 / tick)] > 1
-    assert max(samples[int(1100 / tick) :]) == 1
-    assert simulation.api.samples[int(1100 / tick)] == 0
-
-
 def test_a_full_service_refuses_after_ten_seconds_and_its_message_comes_again() -> None:
     parameters = exact_parameters().replaced({"processor.conversion": Duration(30.0)})
     settings = Settings(
@@ -163,34 +153,6 @@ def test_signing_calls_beyond_the_quota_of_a_minute_are_refused() -> None:
     again = summary_of(parameters, replace(WARM, signing=Signing.HMAC), evenly(40, 0.5))
     assert again.counts[VoiceEnd.REFUSED] == 0
     assert not again.quotas
-
-
-def test_writes_above_the_pace_wait_and_the_pace_grows_with_what_was_used() -> None:
-    parameters = exact_parameters(
-        deployed__collections=1.0,
-        quota__firestore_ramp=20.0,
-        quota__firestore_ramp_growth=4.0,
-        quota__firestore_ramp_period=60.0,
-        quota__patience=1000.0,
-    )
-    settings = replace(WARM, lifted=frozenset({Quota.FIRESTORE_INDEX}))
-    simulation = simulated(parameters, settings, evenly(1200, 0.1, seconds=200.0))
-    ramp, found = simulation.quotas[Quota.FIRESTORE_RAMP], waits(simulation)
-    assert ramp.delayed > 0
-    assert ramp.refused == 0
-    assert found[:400].max() > 5.0
-    assert found[-50:].max() < found[:400].max()
-
-
-def test_some_visitors_stand_for_all() -> None:
-    arrivals = CrowdForecast(peak=20.0, minutes=0.5).arrivals(PARAMETERS, np.random.default_rng(3))
-    warm = Settings(api_min_instances=5, on_upload_min_instances=5, min_instances=15)
-    settings = replace(warm, lifted=frozenset(Quota))
-    whole = summary_of(PARAMETERS, settings, arrivals)
-    sampled = summary_of(PARAMETERS, settings, arrivals.sample(most=150))
-    assert sampled.visitors == pytest.approx(whole.visitors, abs=10)
-    assert sampled.percentiles[95] == pytest.approx(whole.percentiles[95], rel=0.15)
-    assert sampled.dollars == pytest.approx(whole.dollars, rel=0.15)
 
 
 def test_idle_minimum_instances_are_paid_for_and_more_in_the_busy_hours() -> None:
@@ -238,13 +200,3 @@ def test_visitors_leave_type_or_speak_live_by_their_shares() -> None:
     live = summary_of(exact_parameters(visitor__live=0.999999), WARM, evenly(50, 0.5))
     uploaded = summary_of(exact_parameters(), WARM, evenly(50, 0.5))
     assert live.percentiles[50] < uploaded.percentiles[50] - 0.1
-
-
-def test_who_finds_no_connection_uploads_instead() -> None:
-    # A hundred speak at the same time; two instances have ten connections each.
-    parameters = exact_parameters(visitor__live=0.999999, deployed__sockets=10.0)
-    settings = replace(WARM, min_instances=2, max_instances=2)
-    simulation = simulated(parameters, settings, evenly(100, 0.01, spoken=9.0))
-    assert summarise(simulation).counts[VoiceEnd.DONE] == 100
-    assert simulation.live.most_instances == 2
-    assert simulation.convert.requests >= 60

@@ -21,7 +21,7 @@ from wyoming.tts import Synthesize
 from functions.compat.character_watch import CharacterWatch
 from functions.compat.composition import Compat, SpeechResources, build
 from functions.compat.service.http_messages import PIECE_BYTES
-from functions.compat.settings import CompatSettings, DialectSettings
+from functions.compat.settings import DialectSettings
 from functions.compat.text_socket import PATH
 from functions.compat.voicevox import queries
 from functions.compat.voicevox.user_data import UserData
@@ -30,7 +30,6 @@ from functions.live_and_compat.main import build_with_compat
 from functions.live_and_compat.settings import LiveAndCompatSettings, Switch
 from shared.characters.bundle_files import BundleError
 from shared.container.admission import Admission
-from shared.container.process_plan import Resources
 from shared.conversion.composition import ConversionServices
 from shared.conversion.start import ConversionTools
 from shared.speech.decoding.decoder import Decoder
@@ -261,15 +260,6 @@ async def test_every_answer_that_holds_speech_says_in_its_header_that_it_is_synt
     )
     with wave.open(io.BytesIO(content)) as both, wave.open(io.BytesIO(waves[1])) as ours:
         assert both.getnframes() == ours.getnframes() + 2_400
-
-
-def test_there_are_as_many_processes_as_cpus_that_the_container_may_use(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 64)
-    monkeypatch.setattr("functions.compat.settings.read_resources", lambda: Resources(2.0, 1 << 30))
-
-    assert CompatSettings().workers == 2
 
 
 def load(folder: Path) -> LoadedCharacter:

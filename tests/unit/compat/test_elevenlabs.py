@@ -275,23 +275,6 @@ async def test_the_voices_are_listed_as_both_versions_of_the_api_do() -> None:
     assert (one["voice_id"], one["name"]) == ("ned", "Ned")
 
 
-@pytest.mark.parametrize(
-    ("content", "kind"),
-    [
-        (b"{}", "application/json"),
-        (b"--x\r\nbroken", "multipart/form-data; boundary=x"),
-        (b"no form", "multipart/form-data"),
-    ],
-)
-async def test_a_body_that_is_no_form_is_refused_with_a_reason(content: bytes, kind: str) -> None:
-    async with client_of(app_of()) as client:
-        headers = {"Content-Type": kind}
-        answer = await client.post("/v1/voice-changer/mei", content=content, headers=headers)
-
-    assert 400 <= answer.status_code < 500, answer.text
-    assert answer.json()["detail"]
-
-
 def a_voice(seconds: float, hertz: float = 110.0) -> NDArray[np.float32]:
     """Pulses like a voice's, in words of 0.7 s with pauses of 0.3 s."""
     time = np.arange(round(seconds * RATE)) / RATE

@@ -140,21 +140,6 @@ async def test_what_cannot_be_begun_is_told_and_the_client_may_try_again() -> No
     assert len(sound) == TENTH
 
 
-async def test_no_text_gets_more_speech_than_the_limit() -> None:
-    engine, synthesis = Sentences(), synthesis_of(waiting=8, seconds=1.05)
-    async with (
-        served_socket(engine, synthesis=synthesis) as address,
-        socket_client(address) as client,
-    ):
-        await say(client, "begin")
-        await say(client, "text", text="はい。" * 200)
-        messages, sound = await heard(client, "error")
-
-    assert messages[-1]["code"] == "text_too_long"
-    assert len(sound) <= 11 * TENTH
-    assert len(engine.spoken) <= 12
-
-
 @pytest.mark.parametrize(
     "message",
     [

@@ -8,16 +8,13 @@ import pytest
 from numpy.typing import NDArray
 
 from shared.characters.manifest import BUILT_IN, ENCODERS, read_manifests
-from shared.speech.engines.content_encoder import ContentEncoder
 from shared.speech.engines.interface import ConversionOptions, Engine
 from shared.speech.engines.registry import ENGINES, build_engine
 from shared.speech.graphs.bundle import CharacterBundle
 from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings, shared_session
-from shared.speech.signal.analysis import Chunk, analyse
 from shared.speech.signal.pitch import track
 from shared.speech.signal.samples import resample
-from shared.speech.signal.sound import NoClock
 from tests.support.engine_contract import EngineContract
 from tests.unit.signal import signals
 from tools.bundles.trial import speech_like
@@ -107,23 +104,6 @@ def test_a_recording_becomes_as_high_as_the_character_and_keeps_its_length_and_m
     assert np.corrcoef(np.log(spoken[both]), np.log(converted[both]))[0, 1] >= likeness
 
 
-def test_a_quiet_recording_is_heard_like_a_loud_one() -> None:
-    loud = speech_like(3.0, signals.RATE)
-    loud *= np.float32(0.5 / np.abs(loud).max())
-    encoder = ContentEncoder(shared_session(character("hina").graphs["content"], SETTINGS))
-
-    expected, heard = (
-        encoder.hear(
-            analyse(loud * np.float32(gain), signals.RATE, NoClock()), [Chunk(0, 300, 0, 300)]
-        )[0]
-        for gain in (1.0, 10.0 ** (-32.0 / 20.0))
-    )
-
-    assert expected is not None
-    assert heard is not None
-    assert np.abs(heard - expected).mean() <= 0.02 * np.abs(expected).mean()
-
-
 def test_while_speaking_she_has_the_melody_and_the_level_of_the_whole_conversion() -> None:
     hina, sound = built("hina"), speech_like(3.0, signals.RATE)
     stream = hina.open_stream(signals.RATE, AUTO)
@@ -179,22 +159,3 @@ def test_the_encoder_hears_what_the_published_one_hears_in_another_implementatio
         assert np.abs(louder - found).max() < MOST_DIFFERENCE
     sha256 = character("hina").manifest.graphs["content"].sha256
     assert (CHARACTERS / ENCODERS / f"{sha256}.onnx").stat().st_size <= 45 * MEGABYTES
-
-
-@pytest.mark.parametrize(
-    ("kind", "frames"), [("silence", 8), ("a full-scale tone", 50), ("noise", 3_000)]
-)
-def test_whatever_the_encoder_is_given_it_answers_with_numbers_of_usual_size(
-    kind: str, frames: int
-) -> None:
-    time = np.arange(frames * 160) / 16_000
-    waves = {
-        "silence": np.zeros(len(time)),
-        "a full-scale tone": np.sin(2 * np.pi * 440 * time),
-        "noise": np.random.default_rng(1).standard_normal(len(time)) * 0.1,
-    }
-
-    content = hear(waves[kind].astype(np.float32))
-
-    assert content.shape == (frames, 128)
-    assert np.abs(content).max() < 20

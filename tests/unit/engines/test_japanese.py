@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from shared.speech.engines.japanese import HtsVoice, JapaneseEngine, split_breat
 from shared.speech.engines.text_interface import SpeechOptions
 from shared.speech.signal import pitch
 from shared.speech.signal.samples import resample
-from shared.speech.text.front_end import FrontEnd, Reader, Reading, Word
+from shared.speech.text.front_end import FrontEnd, Reader
 from tests.support.logs import log_book
 from tests.support.text_engine_contract import TextEngineContract, whole
 
@@ -65,29 +65,6 @@ def quiet_ends(wave: NDArray[np.float32]) -> tuple[int, int]:
     levels = np.sqrt(np.mean(np.square(wave[: len(wave) // frame * frame].reshape(-1, frame)), 1))
     heard = np.flatnonzero(levels > 1e-3)
     return int(heard[0]) * frame, len(wave) - (int(heard[-1]) + 1) * frame
-
-
-@pytest.mark.parametrize("text", ["あ" * 60, "か" * 60, "えー" * 30])
-def test_what_is_written_many_times_is_spoken_as_many_times(
-    engine: JapaneseEngine, text: str
-) -> None:
-    wave = whole(engine, text)
-
-    assert len(wave) / RATE > 4
-    assert np.abs(wave).max() <= 1.0
-    tenths = wave[: len(wave) // 2400 * 2400].reshape(-1, 2400)
-    assert np.mean(np.abs(tenths).max(axis=1) > 0.01) > 0.8
-
-
-def test_the_labels_of_a_breath_have_silence_at_both_ends() -> None:
-    labels = Reader().read(SENTENCE).labels
-
-    breaths = split_breaths(labels)
-
-    assert len(breaths) == 2
-    assert ["-sil+" in breaths[0][0], "-pau+" in breaths[0][-1]] == [True, True]
-    assert ["-pau+" in breaths[1][0], "-sil+" in breaths[1][-1]] == [True, True]
-    assert split_breaths(()) == []
 
 
 def marks_of(engine: JapaneseEngine, text: str, **options: Any) -> list[Mark]:
@@ -158,25 +135,8 @@ class UnmeasuredVoice(HtsVoice):
         raise ValueError(f"no durations of {len(labels)} labels")
 
 
-class WordlessReader(Reader):
-    """Knows the labels of a text, but words that nothing can be found for."""
-
-    def read(self, text: str) -> Reading:
-        return replace(super().read(text), words=cast("tuple[Word, ...]", (None,)))
-
-
-@pytest.mark.parametrize(
-    ("voice", "reader", "fault"),
-    [
-        (UnmeasuredVoice(), Reader(), "no durations of"),
-        (HtsVoice(), WordlessReader(), "'NoneType' object has no attribute"),
-    ],
-    ids=["durations", "words"],
-)
-def test_a_text_whose_marks_fail_is_spoken_without_them_and_counted_once(
-    voice: HtsVoice, reader: Reader, fault: str
-) -> None:
-    faulty = JapaneseEngine(voice, FrontEnd(lambda: reader), sample_rate=RATE)
+def test_a_text_whose_marks_fail_is_spoken_without_them_and_counted_once() -> None:
+    faulty = JapaneseEngine(UnmeasuredVoice(), FrontEnd(), sample_rate=RATE)
 
     with log_book() as book:
         pieces = list(faulty.speak_marked(SENTENCE * 2, SpeechOptions()))
@@ -187,7 +147,7 @@ def test_a_text_whose_marks_fail_is_spoken_without_them_and_counted_once(
     assert [piece.marks for piece in pieces] == [()] * len(pieces)
     (entry,) = book.of("marks_left_out")
     assert entry["severity"] == "ERROR"
-    assert fault in entry["stack_trace"]
+    assert "no durations of" in entry["stack_trace"]
     assert "天気" not in str(entry)
 
 

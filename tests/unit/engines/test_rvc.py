@@ -385,17 +385,3 @@ def test_a_wrong_setting_is_refused(
     assert message.startswith(f"character.json: field 'settings.{setting}': expected {expected}")
     assert message.endswith((f" found {value!r}.", f" found {setting!r}."))
     assert "a multiple of 100, found 22055." in refusal(tmp_path / "rate", sample_rate=22_055)
-
-
-@pytest.mark.parametrize("kind", [np.float16, np.float32])
-def test_vectors_lead_the_features_by_the_index_rate(
-    tmp_path: Path, kind: type[np.floating]
-) -> None:
-    graph = {"retrieval": retrieval_graph(np.full((9, CHANNELS), 1_000, kind))}
-
-    without = spoken(tmp_path / "without")
-
-    assert np.abs(spoken(tmp_path / "with", graph) - without).max() > 1e-3
-    np.testing.assert_array_equal(
-        spoken(tmp_path / "at 0", graph, settings={"index_rate": 0}), without
-    )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shared.speech.engines.rvc import PADDING, is_complete, plan_phrases
+from shared.speech.engines.rvc import PADDING, plan_phrases
 from shared.speech.engines.rvc_signal import (
     Retrieval,
     contour,
@@ -188,22 +188,6 @@ def test_a_search_in_a_cell_looks_only_at_its_vectors() -> None:
     assert mixed[2].tolist() == features[2].tolist(), "its cell is empty"
 
 
-@pytest.mark.parametrize(
-    ("vectors", "centroids", "cells", "message"),
-    [
-        (draw(0, 4), draw(1, 4), np.zeros(0, int), "vectors: expected"),
-        (draw(2, 4), draw(1, 3), np.zeros(2, int), r"centroids: expected \[K, 4\]"),
-        (draw(2, 4), draw(1, 4), np.zeros(3, int), "cells: expected one for each vector"),
-        (draw(2, 4), draw(1, 4), np.array([0, -1]), "cells: expected 0 to 0"),
-    ],
-)
-def test_arrays_that_do_not_fit_each_other_are_refused(
-    vectors: Array, centroids: Array, cells: NDArray[np.intp], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        Retrieval(vectors, centroids, cells)
-
-
 def phrases(*frames: int, longest: int = 1_000) -> list[list[tuple[int, int]]]:
     """Plan pauses and speech, which alternate for so many frames; return the pieces' own frames."""
     speech = np.repeat(np.arange(len(frames)) % 2 == 1, frames)
@@ -221,13 +205,6 @@ def test_phrases_are_what_lies_between_long_pauses_on_a_grid_and_within_the_reco
     assert phrases(0, 50, 50, 50) == [[(0, 50)], [(100, 150)]]
     assert phrases(17, 36, 93, 8) == [[(10, 60)], [(140, 154)]]
     assert len(phrases(0, 300, 90, 50, longest=100)[0]) >= 3
-
-
-def test_a_phrase_is_complete_when_what_follows_belongs_to_another_one() -> None:
-    (phrase,) = plan_phrases(np.ones(100, np.bool_), np.zeros(100, np.float32))
-
-    assert not is_complete(phrase, 100 + 51)
-    assert is_complete(phrase, 100 + 52)
 
 
 def test_long_speech_is_cut_at_its_quietest_frame() -> None:

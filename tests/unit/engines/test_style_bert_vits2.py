@@ -13,7 +13,7 @@ from shared.speech.engines.style_bert_vits2 import (
 )
 from shared.speech.engines.text_interface import SpeechOptions
 from shared.speech.graphs.sessions import SessionSettings, shared_session
-from shared.speech.text.front_end import Reader, Reading
+from shared.speech.text.front_end import Reader
 from shared.speech.text.phonemes import Phonemes
 from tests.support.golden_speech import (
     FOLDER,
@@ -174,25 +174,3 @@ def test_changed_phrases_of_a_repeated_sound_are_spoken_in_bounded_pieces(
 
     assert sum(synthesis.phones) > 1_000
     assert max(synthesis.phones) <= 252
-
-
-class MeasuringReader(Reader):
-    """Remembers how long the texts were."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[int] = []
-
-    def read(self, text: str) -> Reading:
-        self.asked.append(len(text))
-        return super().read(text)
-
-
-def test_the_phrases_of_a_text_without_end_are_read_in_pieces(bundle: StyleBertGraphs) -> None:
-    reader = MeasuringReader()
-    engine = StyleBertVits2Engine(bundle.voice, MeasuringSynthesis(bundle), reader)
-
-    phrases = engine.read_phrases("あ" * 2_000)
-
-    assert sum(len(phrase.sounding) for phrase in phrases) == 2_000
-    assert max(reader.asked) <= 120

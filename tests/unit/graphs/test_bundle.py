@@ -16,7 +16,6 @@ from tests.support.logs import log_book
 from tests.unit.graphs import small_graphs
 from tests.unit.graphs.bundles import build, manifest, write_bundle, write_waveform_bundle
 from tests.unit.graphs.test_onnx_files import external, foreign, with_initializer
-from tools.bundles import trial
 from tools.importing.importer import check_command
 
 SETTINGS = {"input": "audio", "output": "converted", "input_sample_rate": 24_000}
@@ -107,6 +106,7 @@ def test_files_that_are_not_those_of_the_manifest_are_refused(
             {"graphs": {"vocoder": {"file": "harmonic.onnx", "sha256": "0" * 64, "bytes": 1}}},
             "'graphs': expected 'harmonic' for the engine harmonic, found 'vocoder'",
         ),
+        ({"options": {"index": {}}}, "'options': expected none for the engine harmonic, found 'in"),
         ({"id": "somebody"}, "'id': expected the folder's name 'tester', found 'somebody'"),
         ({"pitch": None}, "'pitch': expected an object for the engine harmonic, found null"),
         ({"sample_rate": 22_222}, "'sample_rate': expected a multiple of 100, found 22222"),
@@ -235,23 +235,6 @@ def test_converter_and_api_identify_a_bundle_by_its_folder(
     assert "expected the folder's name 'tester-3'" in refusal(Path())
 
 
-def test_the_command_says_in_one_sentence_that_a_bundle_works_and_how_fast(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bundle = write_bundle(tmp_path)
-
-    assert check_command([str(bundle)]) == 0
-    assert re.fullmatch(
-        r"Tester works with the engine harmonic: .* MB, loaded in \d+ ms, converts at a real-time"
-        r" factor of \d\.\d{4} \(\d+ ms for 5 s\) and takes \d+ MB of memory\.\n",
-        capsys.readouterr().out,
-    )
-
-    monkeypatch.setattr(trial, "_peak_memory", lambda: None)
-    assert check_command([str(bundle)]) == 0
-    assert "an amount of memory that this system does not measure" in capsys.readouterr().out
-
-
 def test_the_command_says_in_one_sentence_what_is_wrong(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -286,19 +269,6 @@ def test_sealing_writes_sizes_and_hashes_into_the_manifest(
     assert check_command(["--seal", str(bundle)]) == 0
     assert "Tester works" in capsys.readouterr().out
     assert load_character(bundle, ENGINES).manifest.credit == "声"
-
-
-def test_a_graph_with_an_unknown_size_for_the_batch_is_taken(tmp_path: Path) -> None:
-    build(write_waveform_bundle(tmp_path, small_graphs.gain_graph(1.0, (None, "n"))))
-
-
-@pytest.mark.parametrize("engine", ["harmonic", "waveform"])
-def test_options_are_refused_by_an_engine_that_has_none(tmp_path: Path, engine: str) -> None:
-    bundle = write_bundle(tmp_path, engine=engine, options={"index": {"rate": 0.5}})
-
-    assert refusal(bundle) == (
-        f"character.json: field 'options': expected none for the engine {engine}, found 'index'."
-    )
 
 
 def test_graphs_that_are_too_large_together_are_refused_before_they_are_read(

@@ -10,8 +10,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from shared.speech.engines.aivmx import AivmxError
@@ -237,23 +235,6 @@ def test_chance_that_cannot_be_taken_out_is_refused(graph: onnx.GraphProto, sent
 
     with pytest.raises(AivmxError, match=sentence):
         parse_aivmx(small_graphs.serialized(model))
-
-
-@example(place=3820, byte=9)  # a name in the graph with a line break
-@example(place=362, byte=127)  # a UUID with what deletes on a terminal
-@given(place=st.integers(0, 20_000), byte=st.integers(0, 255))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_a_damaged_file_is_read_or_refused_in_one_line(place: int, byte: int) -> None:
-    content = bytearray(file())
-    content[place % len(content)] = byte
-    sentence = ""
-
-    try:
-        parse_aivmx(bytes(content))
-    except AivmxError as error:
-        sentence = str(error)
-
-    assert not sentence or sentence.isprintable()
 
 
 HOSTILE = "a\n\u2028\u202e\x1b[2J"

@@ -427,23 +427,6 @@ async def test_a_voice_deleted_meanwhile_is_converted_no_further(stage: LiveStag
 
 
 @in_virtual_time
-async def test_of_two_connections_with_one_recording_one_converts_it(stage: LiveStage) -> None:
-    stage.conversion.may_store.clear()
-    voice_id = await stage.add()
-    clients = [stage.speak(voice_id) for _ in range(2)]
-    await settle()
-    stage.conversion.may_store.set()
-    for client in clients:
-        await client.ended()
-
-    (won,) = [each for each in clients if each.types[-1] == "done"]
-    (lost,) = [each for each in clients if each.types[-1] == "retry"]
-    assert lost.messages[-1] == retried("unavailable", stored=True)
-    assert (won.sound, lost.sound) == (SOUND, b"")
-    assert (await stage.voice(voice_id)).attempt == 1
-
-
-@in_virtual_time
 async def test_the_later_of_two_connections_is_told_what_the_earlier_one_made(
     stage: LiveStage,
 ) -> None:

@@ -4,8 +4,6 @@ from typing import Any
 
 import pyopenjtalk
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from shared.speech.text.accents import (
     AccentPhrase,
@@ -103,22 +101,6 @@ def test_labels_made_of_phrases_are_those_of_the_text(text: str, reader: Reader)
     assert [PHONE.findall(label) for label in made] == [
         PHONE.findall(label) for label in reading.labels
     ]
-
-
-@given(st.text(max_size=40))
-@settings(
-    max_examples=100,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
-def test_any_text_can_be_divided(reader: Reader, text: str) -> None:
-    reading = reader.read(normalise(text))
-
-    phrases = accent_phrases(reading)
-    found = phonemes_of(phrases, phonemes(reading))
-
-    assert all(1 <= phrase.accent <= len(phrase.morae) for phrase in phrases)
-    assert sum(found.word2ph) == len(found.phones) == len(found.tones)
 
 
 SIGNS = "ーーーーアイカンっッァゃ、。？！゛・…々ヶ漢字山川0２aZ'-() ☆②ｱﾞゐヴヸ゙ゎ~"

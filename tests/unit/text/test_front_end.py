@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.speech.text.front_end import (
@@ -78,15 +78,6 @@ def test_many_threads_read_alike(english: EnglishReader) -> None:
         written = list(threads.map(english.write, words))
 
     assert written == [english.write(word) for word in words]
-
-
-@given(st.text(alphabet="abcxyzABCXYZ'- 1", max_size=60))
-@settings(max_examples=60, deadline=None)
-def test_no_letter_remains_that_is_not_in_the_dictionary(english: EnglishReader, text: str) -> None:
-    written = english.write(text)
-
-    for word in re.findall("[A-Za-z]+[0-9]*", written):
-        assert english.write(word) == word
 
 
 @pytest.mark.parametrize(

@@ -82,12 +82,6 @@ def test_a_closed_consonant_and_a_whispered_vowel_are_named_as_clients_know_them
     assert [mora.vowel for mora in phrase.moras] == ["i", "cl", "e", "e", "U"]
 
 
-def test_an_unchanged_query_sounds_like_the_text(engine: JapaneseEngine, query: AudioQuery) -> None:
-    text = np.concatenate(list(engine.speak(TEXT, SpeechOptions())))
-
-    np.testing.assert_array_equal(heard(engine, query), text)
-
-
 def test_a_query_of_voicevox_has_its_pauses_beside_the_phrases() -> None:
     pause = {"text": "、", "vowel": "pau", "vowel_length": 0.3, "pitch": 0}
     mora = {"text": "ア", "vowel": "a", "vowel_length": 0.1, "pitch": 5.5}

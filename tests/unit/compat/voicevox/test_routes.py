@@ -167,14 +167,6 @@ async def test_kana_that_cannot_be_read_are_named(client: httpx.AsyncClient) -> 
     assert (await client.post("/validate_kana", params={"text": "ハ'シ"})).json() is True
 
 
-async def test_a_text_without_words_is_silence(client: httpx.AsyncClient) -> None:
-    body = await query(client, "！？")
-
-    _, samples = await spoken(client, body)
-
-    assert not samples.any()
-
-
 async def a_preset(client: httpx.AsyncClient) -> dict[str, Any]:
     body = await query(client)
     scales = {name: value for name, value in body.items() if "Scale" in name or "Length" in name}
