@@ -77,16 +77,6 @@ async def test_lossy_formats_return_nearly_the_same_samples(decoder: Decoder, na
     assert np.corrcoef(heard, samples[: len(heard)])[0, 1] > 0.98
 
 
-async def test_surround_sound_is_mixed_with_the_centre_in_front(decoder: Decoder) -> None:
-    samples = voice_like(1.5, 48_000)
-    only_centre = np.zeros((6, len(samples)), dtype=np.float32)
-    only_centre[2] = samples
-    sound = write(FLAVOURS["16-bit wav"], only_centre, 48_000)
-    decoded = await decoder.decode(sound, limits=LIMITS)
-    assert decoded.channels == 6
-    np.testing.assert_allclose(decoded.samples, samples / 3.4142, atol=1e-3)
-
-
 @pytest.mark.parametrize(("channels", "rate", "bits"), [(8, 48_000, 16), (8, 192_000, 32)])
 async def test_a_voice_on_any_channel_is_kept_whatever_the_others_contain(
     decoder: Decoder, channels: int, rate: int, bits: int

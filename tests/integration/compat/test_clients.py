@@ -180,24 +180,10 @@ def test_elevenlabs_package_changes_a_voice(changer: ElevenLabs, speech: openai.
             remove_background_noise=True,
         )
     )
-    telephone = b"".join(
-        changer.speech_to_speech.convert("ned", audio=io.BytesIO(spoken), output_format="ulaw_8000")
-    )
-
-    raw = b"".join(
-        changer.speech_to_speech.stream(
-            "ned",
-            audio=io.BytesIO(samples.tobytes()),
-            output_format="pcm_16000",
-            file_format="pcm_s16le_16",
-        )
-    )
 
     assert first == again
-    assert len(raw) == pytest.approx(2 * len(samples), abs=4)
     assert len(first) == pytest.approx(2 * len(samples) * 24_000 / rate, abs=4)
     assert np.abs(np.frombuffer(first, "<i2").astype(int)).max() > 5_000
-    assert len(telephone) == pytest.approx(len(first) / 6, abs=16)
 
 
 def test_elevenlabs_package_speaks_a_text(changer: ElevenLabs) -> None:

@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 import tracemalloc
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tools.bundles import files
 from tools.bundles.files import VoiceFileError, limit, read_file, run_apart
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MOST = 64 << 20
 
@@ -71,23 +72,6 @@ def test_a_step_that_only_waits_has_an_end(monkeypatch: pytest.MonkeyPatch) -> N
 
     with pytest.raises(VoiceFileError, match="expected a graph that runs within 2 s"):
         run_apart(time.sleep, 600, seconds=2)
-
-
-def test_a_script_without_a_guard_is_told_what_it_lacks(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text("from tools.bundles.files import run_apart\nprint(run_apart(len, 'four'))\n")
-
-    finished = subprocess.run(
-        [sys.executable, script],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert finished.returncode == 1
-    assert 'must do so below `if __name__ == "__main__":`' in finished.stderr
-    assert "crashes the runtime" not in finished.stderr
 
 
 def test_where_a_system_has_no_limits_a_step_runs_without_them(

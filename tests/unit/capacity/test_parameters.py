@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from functions.api import warmup
 from shared.voices.store import SHARDS
 from tools.capacity.parameters import (
     CLOUD,
-    Duration,
     PlanningError,
     read_parameters,
 )
@@ -41,12 +39,6 @@ def test_defaults_are_those_of_the_terraform_module() -> None:
     text = (TERRAFORM / "pubsub.tf").read_text()
     assert f'minimum_backoff = "{parameters["pubsub.minimum_backoff"]:g}s"' in text
     assert f'maximum_backoff = "{parameters["pubsub.maximum_backoff"]:g}s"' in text
-
-
-def test_a_lognormal_duration_has_its_percentiles() -> None:
-    duration = Duration.of(0.1, 0.3)
-    assert duration.median == 0.1
-    assert duration.median * math.exp(1.6448536 * duration.sigma) == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(

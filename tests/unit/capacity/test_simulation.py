@@ -176,19 +176,6 @@ def test_whoever_is_refused_waits_in_line_and_is_served_in_the_next_minute() -> 
     assert 20.0 < summary.percentiles[99] < 120.0
 
 
-def test_a_crowd_wakes_more_than_one_converter_before_it_has_spoken() -> None:
-    crowd = evenly(100, 0.02, spoken=5.0)
-    settings = Settings(api_min_instances=2, min_instances=0, max_instances=50)
-
-    def converters(most: int) -> int:
-        settings_ = replace(settings, warm_ups_at_once=most)
-        # The autoscaler's first look after the crowd came, before anybody has uploaded.
-        return simulated(exact_parameters(), settings_, crowd).convert.samples[1]
-
-    assert converters(1) == 1
-    assert converters(40) >= 4
-
-
 def test_visitors_leave_type_or_speak_live_by_their_shares() -> None:
     leaving = summary_of(exact_parameters(visitor__leaving=0.5), WARM, evenly(400, 0.5)).counts
     assert 120 < leaving[VoiceEnd.LEFT] < 280

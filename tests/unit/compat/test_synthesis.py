@@ -45,68 +45,8 @@ if TYPE_CHECKING:
     from shared.speech.signal.sound import Samples
 
 
-PIECES = 50
-
-
-class Speaker:
-    """Speaks pieces of which each waits until it is let go on; counts the threads that speak."""
-
-    def __init__(self) -> None:
-        self.goes_on = threading.Semaphore(0)
-        self.begun, self.ended = threading.Semaphore(0), threading.Semaphore(0)
-        self.spoken = 0
-        self.most_at_once = 0
-        self._at_once = 0
-        self._counting = threading.Lock()
-
-    def speech(self) -> Speech:
-        return Speech(self._speak, 24_000)
-
-    def _speak(self) -> Iterator[Samples]:
-        for _ in range(PIECES):
-            with self._counting:
-                self._at_once += 1
-                self.most_at_once = max(self.most_at_once, self._at_once)
-            self.begun.release()
-            self.goes_on.acquire()
-            with self._counting:
-                self._at_once -= 1
-                self.spoken += 1
-            self.ended.release()
-            yield np.zeros(2_400, np.float32)
-
-
 async def is_left() -> bool:
     return False
-
-
-async def test_requests_that_are_cancelled_never_speak_in_more_threads_than_there_are_places() -> (
-    None
-):
-    speaker = Speaker()
-    admission = Admission(running=1, waiting=8)
-    synthesis = Synthesis(admission, SpeechLimits())
-    asked: set[asyncio.Task[object]] = set()
-    for number in range(8):
-        speech = speaker.speech()
-        asking = synthesis.speak([speech], is_left) if number % 2 else synthesis.stream(speech)
-        asked.add(asyncio.create_task(asking))
-        if not number:
-            assert await asyncio.to_thread(speaker.begun.acquire, timeout=10)
-        await asyncio.sleep(0.02)
-        for each in asked:
-            each.cancel()
-    await asyncio.sleep(0.05)
-    most = speaker.most_at_once
-    speaker.goes_on.release(1_000)
-    async with asyncio.timeout(10):
-        await asyncio.wait(asked)
-        assert await asyncio.to_thread(speaker.ended.acquire, timeout=10)
-        async with admission.turn():  # its place is free again
-            pass
-
-    assert most == 1
-    assert speaker.spoken == 1
 
 
 SENTENCES = 20
@@ -116,17 +56,45 @@ class TurnSpeaker:
     """Speaks texts of some sentences, of which one is spoken each time it is let go on."""
 
     def __init__(self) -> None:
+        self.begun: list[str] = []
         self.spoken: list[str] = []
         self.goes_on = threading.Semaphore(0)
 
     def speech(self, name: str, sentences: int) -> Speech:
         def begin() -> Iterator[Samples]:
+            self.begun.append(name)
             for _ in range(sentences):
                 self.goes_on.acquire()
                 self.spoken.append(name)
                 yield np.zeros(2_400, np.float32)
 
         return Speech(begin, 24_000)
+
+
+async def test_requests_that_are_cancelled_never_speak_in_more_threads_than_there_are_places() -> (
+    None
+):
+    speaker = TurnSpeaker()
+    admission = Admission(running=1, waiting=8)
+    synthesis = Synthesis(admission, SpeechLimits())
+    asked: set[asyncio.Task[object]] = set()
+    for number in range(8):
+        speech = speaker.speech(f"{number}", SENTENCES)
+        asking = synthesis.speak([speech], is_left) if number % 2 else synthesis.stream(speech)
+        asked.add(asyncio.create_task(asking))
+        await asyncio.sleep(0.02 if number else 0.2)
+        for each in asked:
+            each.cancel()
+    await asyncio.sleep(0.05)
+    begun = list(speaker.begun)
+    speaker.goes_on.release(1_000)
+    async with asyncio.timeout(10):
+        await asyncio.wait(asked)
+        async with admission.turn():  # its place is free again
+            pass
+
+    assert begun == ["0"]
+    assert speaker.spoken == ["0"]
 
 
 async def _speak_some_way(

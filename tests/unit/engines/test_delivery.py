@@ -31,12 +31,6 @@ def test_the_silences_are_at_the_requested_places(pauses: float, pause: int) -> 
     assert not after.any()
 
 
-def test_loud_speech_is_turned_down() -> None:
-    loud, _ = deliver([SpeechPiece(tone(0.9), 0.0)], RATE, SpeechOptions(volume=4.0))
-
-    assert 0.9 < np.abs(loud).max() <= 0.99
-
-
 def test_later_pieces_keep_their_level_beside_the_first_and_do_not_clip() -> None:
     assert peaks(0.02, 0.01) == pytest.approx([1.0, 0.5])
     assert peaks(0.1, 0.4, 0.1) == pytest.approx([1.0, 1.0, 0.25])

@@ -9,12 +9,10 @@ from shared.speech.engines.rvc_networks import (
     RvcNetworks,
     RvcOptions,
     SynthesizerNoise,
-    draw_synthesizer_noise,
 )
 from shared.speech.engines.rvc_signal import Contour, divide_peak
 from tests.unit.engines import rvc_golden
 from tests.unit.engines.rvc_original import convert_as_original
-from tests.unit.engines.rvc_voices import HOP, SineVoice
 
 Array = NDArray[np.float32]
 
@@ -77,16 +75,6 @@ def test_a_conversion_equals_that_of_the_original_tools(
     apart = np.abs(converted.astype(np.int64) - arrays["out"])
     assert apart.max() <= 2
     assert np.mean(apart > 1) <= 0.005
-
-
-def test_the_noise_of_a_prior_is_drawn_before_that_of_its_source() -> None:
-    noise = draw_synthesizer_noise(default_rng(7), 30, SineVoice(harmonics=2))
-
-    random = default_rng(7)
-    prior = random.standard_normal((192, 30), np.float32)
-    assert noise.prior == pytest.approx(0.66666 * prior)
-    assert noise.source.tolist() == random.standard_normal((30 * HOP, 2), np.float32).tolist()
-    assert draw_synthesizer_noise(default_rng(7), 30, SineVoice(harmonics=0)).source.size == 0
 
 
 def test_a_recording_louder_than_its_highest_peak_is_turned_down() -> None:

@@ -13,8 +13,6 @@ from shared.speech.engines.rvc_signal import (
     frame_count,
     high_pass,
     loudness_gains,
-    protect_unvoiced,
-    shift,
     to_frames,
 )
 
@@ -30,16 +28,6 @@ def test_features_are_counted_as_the_encoder_makes_them_and_said_twice(
     assert feature_count(samples) == features
     assert frame_count(samples) == frames
     assert to_frames(np.array([[1], [3]], np.float32), 3).tolist() == [[1], [1], [3]]
-
-
-def test_unvoiced_frames_keep_only_a_share_of_what_was_retrieved() -> None:
-    retrieved, heard = np.full((3, 2), 10, np.float32), np.zeros((3, 2), np.float32)
-    hertz = np.array([0, 0.9, 100], np.float32)
-
-    protected = protect_unvoiced(retrieved, heard, hertz, 0.25)
-
-    assert protected.tolist() == [[2.5, 2.5], [2.5, 2.5], [10, 10]]
-    assert protected.dtype == np.float32
 
 
 # scipy.signal.filtfilt(*scipy.signal.butter(5, 48, "high", fs=16000), x) of SciPy 1.17, every so
@@ -115,10 +103,6 @@ def test_the_coarse_numbers_run_from_1_to_255_on_the_mel_scale() -> None:
     piece = told.cut(254, 256)
     assert piece.coarse.tolist() == [255, 1]
     assert piece.hertz == pytest.approx([1_100, 0])
-
-
-def test_a_shift_multiplies_voiced_frames() -> None:
-    assert shift(np.array([0, 100], np.float32), -12).tolist() == [0, 50]
 
 
 def test_unvoiced_frames_get_a_frequency_between_their_neighbours() -> None:

@@ -89,20 +89,6 @@ def differs(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
     return len(one) != len(other) or bool(np.abs(one - other).max() > 0.01)
 
 
-def test_sentences_come_one_after_the_other_each_when_it_is_asked_for(
-    bundle: StyleBertGraphs,
-) -> None:
-    synthesis = MeasuringSynthesis(bundle)
-    pieces = StyleBertVits2Engine(bundle.voice, synthesis, Reader()).speak(
-        TEXTS[12], SpeechOptions()
-    )
-
-    next(pieces)
-    assert len(synthesis.phones) == 1
-    assert len(list(pieces)) == 4
-    assert len(synthesis.phones) == 4
-
-
 def test_speech_fills_the_scale_and_has_the_pitch_and_style_that_are_asked_for(
     engine: StyleBertVits2Engine,
 ) -> None:

@@ -9,9 +9,8 @@ from onnx import GraphProto, TensorProto
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import read_manifests
-from shared.speech.engines.registry import ENGINES, build_engine
+from shared.speech.engines.registry import ENGINES
 from shared.speech.graphs.bundle_folders import load_character, load_characters, seal_manifest
-from shared.speech.graphs.sessions import SessionSettings
 from tests.support.logs import log_book
 from tests.unit.graphs import small_graphs
 from tests.unit.graphs.bundles import build, manifest, write_bundle, write_waveform_bundle
@@ -282,15 +281,6 @@ def test_graphs_that_are_too_large_together_are_refused_before_they_are_read(
     expected = f"'graphs': expected at most {size - 1} bytes in all graphs together, found {size};"
     with pytest.raises(BundleError, match=expected):
         load_character(bundle, ENGINES, max_bytes=size - 1)
-
-
-def test_an_engine_from_elsewhere_is_loaded_and_built_when_it_is_passed_in(tmp_path: Path) -> None:
-    engines = {"toy": ENGINES["harmonic"]}
-
-    character = load_character(write_bundle(tmp_path, engine="toy"), engines)
-    engine = build_engine(character, SessionSettings(), engines)
-
-    assert engine.sample_rate == character.manifest.sample_rate
 
 
 def test_a_bundle_that_does_not_load_is_set_aside_and_the_others_are_served(tmp_path: Path) -> None:

@@ -174,12 +174,8 @@ def endless_array() -> str:
     [
         (lambda: b"no model", "expected an ONNX model"),
         (lambda: file(aivm_manifest=None), "expected 'aivm_manifest' in the model's metadata"),
-        (lambda: file(aivm_manifest="{"), "aivm_manifest: Invalid JSON"),
         (lambda: file(aivm_manifest="[" * 100_000), "aivm_manifest: Invalid JSON"),
-        (of_manifest(name=""), "field 'name': String should have at least 1 character"),
-        (of_manifest(uuid="no"), "field 'uuid': Input should be a valid UUID"),
         (of_manifest(model_architecture="Style-Bert-VITS2"), "field 'model_architecture'"),
-        (of_manifest(speakers=[]), "field 'speakers': List should have at least 1 item"),
         (of_manifest(speakers=[speaker(), speaker()]), "each local_id of speakers once"),
         (of_manifest(speakers=[speaker(), speaker(local_id=1)]), "each uuid of speakers once"),
         (of_manifest(speakers=[speaker(local_id=1)]), "expected a local_id below 1, found 1"),
@@ -193,7 +189,6 @@ def endless_array() -> str:
             of_manifest(speakers=[speaker(icon=PNG + "A" * (6 << 20))]),
             "of at most 4194304 bytes, found more",
         ),
-        (of_style(local_id=32), "local_id': Input should be less than 32"),
         (of_style(local_id=2), "expected a local_id below 2, the number of style vectors"),
         (of_manifest(speakers=[speaker(styles=[style(), style()])]), "local_id of styles once"),
         (
@@ -204,7 +199,6 @@ def endless_array() -> str:
             lambda: file(aivm_hyper_parameters=json.dumps(parameters(data={"sampling_rate": 1}))),
             "field 'data.sampling_rate': Input should be greater than or equal to 8000",
         ),
-        (lambda: file(aivm_style_vectors="%"), "in base64, found no array"),
         (lambda: file(aivm_style_vectors="AAAA"), "in base64, found no array"),
         (lambda: file(aivm_style_vectors=endless_array()), "in base64, found no array"),
         (of_vectors(np.zeros((2, 255), np.float32)), r"found float32 \[2, 255\]"),

@@ -91,8 +91,7 @@ class StreamDecoder:
 
 
 class DoublingStream:
-    def __init__(self, wanted: int) -> None:
-        self.wanted = wanted
+    wanted = 1
 
     def push(self, samples: Samples) -> Samples:
         return samples * 2
@@ -102,17 +101,16 @@ class DoublingStream:
 
 
 class StreamEngine:
-    def __init__(self, sample_rate: int = RATE, *, hears: bool = True, wanted: int = 1) -> None:
+    def __init__(self, sample_rate: int = RATE, *, hears: bool = True) -> None:
         self.sample_rate = sample_rate
         self._hears = hears
-        self._wanted = wanted
 
     def convert(self, *_arguments: Any) -> Samples:
         raise AssertionError("nothing is converted as a whole")
 
     def open_stream(self, sample_rate: int, _options: ConversionOptions) -> DoublingStream | None:
         assert sample_rate == RATE
-        return DoublingStream(self._wanted) if self._hears else None
+        return DoublingStream() if self._hears else None
 
 
 class EarlyEngine(StreamEngine):
@@ -214,19 +212,6 @@ async def test_a_visitor_hears_samples_with_the_number_of_the_first(stage: Previ
     assert [first for first, _ in frames] == [0, 2400, 4800]
     assert all((samples == 16384).all() for _, samples in frames)
     assert stage.decoder.streams[0].is_closed
-
-
-async def test_samples_wait_until_something_can_be_heard_of_them(
-    executor: ThreadPoolExecutor,
-) -> None:
-    stage = PreviewStage(executor, StreamEngine(wanted=2 * len(TENTH)))
-    hearing = stage.open()
-    for _ in range(4):
-        hearing.feed(b"a")
-    frames = [await stage.visitor.next() for _ in range(2)]
-    await close(hearing)
-
-    assert [(first, len(samples)) for first, samples in frames] == [(0, 4800), (4800, 4800)]
 
 
 async def test_what_a_slow_visitor_misses_leaves_a_gap_in_the_numbers(stage: PreviewStage) -> None:

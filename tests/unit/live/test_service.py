@@ -143,16 +143,23 @@ async def test_the_computing_waits_for_no_recording_and_the_sound_for_no_result_
     assert (await client.ended()).types[-1] == "done"
 
 
+@pytest.mark.parametrize(
+    ("error", "code"), [(ERROR, ERROR.code), (RuntimeError("a bug"), ErrorCode.INTERNAL)], ids=str
+)
 @in_virtual_time
-async def test_a_recording_that_cannot_be_converted_fails_the_voice(stage: LiveStage) -> None:
-    stage.conversion.error = ERROR
-    voice_id = await stage.add()
+async def test_a_recording_that_cannot_be_converted_fails_the_voice(
+    stage: LiveStage, error: Exception, code: ErrorCode
+) -> None:
+    stage.conversion.error = error
+    client = await stage.speak(voice_id := await stage.add()).ended()
 
-    client = await stage.speak(voice_id).ended()
-
-    assert client.messages[-1] == {"type": "failed", "code": "silent", "message": ERROR.message}
+    voice = await stage.voice(voice_id)
+    assert voice.status is Status.FAILED
+    assert voice.error is not None
+    assert voice.error.code is code
+    told = {"type": "failed", "code": code.value, "message": voice.error.message}
+    assert client.messages[-1] == told
     assert client.close == (1000, "")
-    assert (await stage.voice(voice_id)).status is Status.FAILED
 
 
 @in_virtual_time
@@ -376,19 +383,6 @@ async def test_if_the_store_stops_answering_a_stored_recording_is_left_to_its_ev
     stage.voices.is_out_of_reach = False
     assert (await stage.voice(voice_id)).status is Status.WAITING
     assert stage.uploads.objects[voice_id].data == DATA
-
-
-@in_virtual_time
-async def test_after_a_mistake_of_the_program_the_client_is_told_that_the_voice_failed(
-    stage: LiveStage,
-) -> None:
-    stage.conversion.error = RuntimeError("a bug")
-    client = await stage.speak(voice_id := await stage.add()).ended()
-
-    voice = await stage.voice(voice_id)
-    assert voice.error is not None
-    assert voice.error.code is ErrorCode.INTERNAL
-    assert client.messages[-1]["type"] == "failed"
 
 
 @pytest.mark.parametrize(
@@ -623,13 +617,6 @@ async def test_who_listens_gets_every_byte_and_ends_before_the_result() -> None:
     assert client.sound.endswith(SOUND)
     assert cast("FakeStream", stage.conversion.early) is stream
     assert stream.is_closed
-
-
-@in_virtual_time
-async def test_who_does_not_ask_hears_nothing() -> None:
-    stage = LiveStage(streams=cast("RecordingStreams", FakeStreams()))
-    client = await stage.speak(await stage.add()).ended()
-    assert (client.messages[0]["hear"], client.sound) == (False, SOUND)
 
 
 @pytest.mark.parametrize("last", [{"type": "cancel"}, an_end(b"something else")])

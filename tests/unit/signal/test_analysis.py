@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.speech.signal.analysis import CONTEXT, cut_at_pauses, join
+from shared.speech.signal.analysis import CONTEXT, cut_at_pauses
 
 
 @given(st.integers(1, 4_000), st.integers(200, 1_000), st.integers(0, 2**32 - 1))
@@ -30,12 +30,3 @@ def test_a_recording_is_cut_in_its_pauses() -> None:
     cuts = [chunk.end for chunk in cut_at_pauses(levels, 1_000)[:-1]]
     assert cuts
     assert all(min(abs(cut - pause) for pause in (700, 1_450, 2_300)) <= 15 for cut in cuts)
-
-
-def test_joined_pieces_of_one_sound_are_that_sound() -> None:
-    hop = 24
-    sound = np.random.default_rng(0).standard_normal(2_500 * hop).astype(np.float32)
-    chunks = cut_at_pauses(np.zeros(2_500, np.float32), 600)
-    pieces = [(chunk, sound[chunk.first * hop : chunk.last * hop]) for chunk in chunks]
-    assert len(pieces) > 3
-    np.testing.assert_allclose(join(pieces, hop), sound, atol=1e-6)

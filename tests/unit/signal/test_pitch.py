@@ -85,13 +85,6 @@ def test_sounds_without_a_voice_are_unvoiced() -> None:
         assert (voicing[middle - 20 : middle + 20] == wanted).all()
 
 
-@pytest.mark.parametrize("samples", [0, 1, 160, 161])
-def test_there_is_one_frame_for_every_ten_milliseconds_begun(samples: int) -> None:
-    found = track(signals.hiss(1.0)[:samples])
-    assert len(found.hertz) == len(found.voicing) == -(-samples // HOP)
-    assert found.hertz.dtype == found.voicing.dtype == np.float32
-
-
 @given(
     arrays.arrays(np.float32, st.tuples(st.integers(2, 4)), elements=st.floats(0, 9, width=32)),
     st.integers(0, 6),

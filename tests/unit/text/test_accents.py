@@ -9,7 +9,6 @@ from shared.speech.text.accents import (
     AccentPhrase,
     Mora,
     accent_phrases,
-    align,
     labels_of,
     phonemes_of,
 )
@@ -72,22 +71,6 @@ def test_phrases_without_a_text_are_their_own(reader: Reader) -> None:
     assert found.text == "ヴぁかわ,むちゃ"
     assert sum(found.word2ph) == len(found.phones)
     assert len(found.word2ph) == len(found.text) + 2
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("_aSita_", (1, 2, 3, 1)),
-        ("_aSitabe_", (1, 2, 5, 1)),
-        ("_kaSita_", (1, 3, 3, 1)),
-        ("__", (1, 0, 0, 1)),
-    ],
-)
-def test_other_phones_are_dealt_to_the_characters_that_they_stand_in_for(
-    given: str, expected: tuple[int, ...]
-) -> None:
-    assert align((1, 2, 3, 1), "_aSita_", given) == expected
-    assert align((1, 0, 0, 1), "__", "_aSita_") == (1, 5, 0, 1), "a text that had no phones"
 
 
 @pytest.mark.parametrize(

@@ -103,13 +103,6 @@ def test_a_label_of_another_format_is_refused() -> None:
         tones_of_phones(["sil"])
 
 
-@pytest.mark.parametrize(
-    ("text", "tones"), [("箸", [0, 1, 1, 0, 0, 0]), ("橋", [0, 0, 0, 1, 1, 0])]
-)
-def test_the_accent_distinguishes_words(text: str, tones: list[int], reader: Reader) -> None:
-    assert list(phonemes(reader.read(text)).tones) == tones
-
-
 @pytest.mark.parametrize("text", ["クヮルテット", "グヮム"])
 def test_a_rare_mora_has_phones_that_voices_know(text: str, reader: Reader) -> None:
     found = phonemes(reader.read(normalise(text)))
