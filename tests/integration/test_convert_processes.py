@@ -117,24 +117,6 @@ async def test_a_process_that_is_killed_is_replaced_and_the_other_goes_on(tmp_pa
         assert await container.process.wait() == 0
 
 
-async def test_a_process_that_hangs_before_it_serves_is_replaced(tmp_path: Path) -> None:
-    limits = {"LOAD_TIMEOUT": "15", "TIMEOUT": "25"}
-    async with running(tmp_path, WORKERS="2", **limits) as container:
-        await container.until(lambda: container.started() == 2)
-        first = container.workers()
-        os.kill(min(first), signal.SIGKILL)
-        await container.until(lambda: bool(container.workers() - first))
-        (hung,) = container.workers() - first
-        os.kill(hung, signal.SIGSTOP)
-        await container.until(lambda: psutil.Process(hung).status() == psutil.STATUS_STOPPED)
-        assert container.started() == 2
-
-        await container.until(lambda: container.started() == 3)
-
-        assert hung not in container.workers()
-        assert len(container.workers()) == 2
-
-
 async def test_a_process_is_replaced_after_its_share_of_work(tmp_path: Path) -> None:
     """Its requests do not count: whoever asks only how it is has nothing replaced."""
     async with (

@@ -44,36 +44,13 @@ class Handler(BaseHTTPRequestHandler):
             self.stage.wait()
         if self.path == "/crash":
             os.kill(os.getpid(), signal.SIGKILL)
-        if self.path == "/healthz" and is_stuck():
-            self.send_error(503)
-            return
         self.send_response(200)
         self.send_header("X-Pid", str(os.getpid()))
         self.end_headers()
-        self.wfile.write(b"first ")
-        if self.path == "/slow":
-            self.wfile.flush()
-            self.stage.wait()
         self.wfile.write(self.path.encode())
-
-    def do_POST(self) -> None:
-        size = int(self.headers["Content-Length"])
-        received = self.rfile.read1(size)
-        self.stage.tell("receiving")
-        while len(received) < size:
-            received += self.rfile.read1(size)
-        self.send_response(202)
-        self.end_headers()
-        self.wfile.write(received)
 
     def log_message(self, *_arguments: object) -> None:
         pass
-
-
-def is_stuck() -> bool:
-    """Whether the file STUCK names this process."""
-    stuck = Path(os.environ.get("STUCK", os.devnull))
-    return stuck.exists() and stuck.read_text() == str(os.getpid())
 
 
 def main() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tests.integration.storage.serving import SITE, Server, SignedAddressUser, error_code
+from tests.integration.storage.serving import SITE, SignedAddressUser
 
 if TYPE_CHECKING:
     import requests
@@ -46,26 +46,6 @@ def test_a_preflight_allows_what_the_bucket_allows_and_nothing_else(
     ):
         other = preflight(visitor.http, url, **question)
         assert (other.status_code, cors_headers(other)) == (200, {}), question
-
-
-def test_a_bucket_allows_only_what_it_is_configured_for(
-    client: Any, server: Server, http: requests.Session
-) -> None:
-    client.create_bucket("plain")
-    opened = client.bucket("open")
-    opened.cors = [{"origin": ["*"], "method": ["*"], "responseHeader": ["*"]}]
-    client.create_bucket(opened)
-
-    def ask(name: str) -> requests.Response:
-        return preflight(http, f"{server.url}/{name}/a", "https://any.example", headers="x-any")
-
-    assert (ask("plain").status_code, cors_headers(ask("plain"))) == (200, {})
-    assert (ask("nowhere").status_code, error_code(ask("nowhere"))) == (404, "NoSuchBucket")
-    assert cors_headers(ask("open")) == {
-        "access-control-allow-origin": "*",
-        "access-control-allow-methods": "*",
-        "access-control-allow-headers": "x-any",
-    }
 
 
 def test_answers_and_errors_may_be_read_by_the_site_alone(visitor: SignedAddressUser) -> None:

@@ -185,18 +185,6 @@ def test_a_request_that_makes_no_sense_is_refused_in_the_form_of_the_json_api(
         assert response.status_code == response.json()["error"]["code"] == status, path
 
 
-def test_holds_and_metadata_other_than_text_are_refused(
-    bucket: Any, server: Server, http: requests.Session
-) -> None:
-    url = f"{server.url}/upload/storage/v1/b/{bucket.name}/o?uploadType=resumable&name=a"
-
-    assert http.post(url, json={"temporaryHold": True}).status_code == 501
-    assert http.post(url, json={"metadata": {"k": 1}}).status_code == 400
-    assert http.post(url, json={"contentType": "a\r\nX: y"}).status_code == 400
-    assert http.post(url, data=b"{").status_code == 400
-    assert http.post(url, json=[1]).status_code == 400
-
-
 def test_a_server_begins_empty_and_leaves_no_contents_behind(
     tmp_path: Path, key: rsa.RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

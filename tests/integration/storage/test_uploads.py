@@ -68,14 +68,6 @@ def test_a_file_of_known_size_is_uploaded_whole_or_in_chunks(bucket: Any, size: 
     assert found.download_as_bytes(checksum="crc32c") == data
 
 
-def test_content_that_looks_like_a_boundary_is_content(bucket: Any) -> None:
-    data = b"\r\n--\r\n--==\r\n\r\n--===============0123456789==--\r\n" * 50_000
-
-    bucket.blob("a").upload_from_string(data)
-
-    assert bucket.blob("a").download_as_bytes() == data
-
-
 @pytest.mark.parametrize("size", [0, QUANTUM, 2 * QUANTUM + 1])
 def test_a_stream_of_unknown_size_is_uploaded(bucket: Any, size: int) -> None:
     data = os.urandom(size)
@@ -119,20 +111,6 @@ def test_an_interrupted_upload_goes_on_where_it_stopped(bucket: Any, uploads: Up
     assert bucket.blob("a").download_as_bytes(checksum="md5") == data
 
 
-def test_only_whole_quanta_of_a_piece_are_kept_and_repeated_bytes_are_skipped(
-    bucket: Any, uploads: Uploads
-) -> None:
-    data = os.urandom(2 * QUANTUM)
-    location = uploads.begin()
-
-    piece = uploads.put(location, f"bytes 0-{QUANTUM + 99}/*", data[: QUANTUM + 100])
-    again = uploads.put(location, f"bytes 0-{2 * QUANTUM - 1}/{2 * QUANTUM}", data)
-
-    assert piece.headers["Range"] == f"bytes=0-{QUANTUM - 1}"
-    assert again.status_code == 200
-    assert bucket.blob("a").download_as_bytes() == data
-
-
 def test_a_content_range_that_contradicts_itself_or_the_session_is_refused(
     bucket: Any, uploads: Uploads
 ) -> None:
@@ -170,21 +148,6 @@ def test_a_completed_session_returns_the_object_again_and_only_in_its_bucket(
     assert first.json()["contentType"] == "audio/ogg"
     assert [each.json() for each in others] == [first.json()] * 2
     assert bucket.blob("a").download_as_bytes() == b"once"
-
-
-def test_an_upload_session_with_impossible_conditions_is_refused(
-    bucket: Any, server: Server, uploads: Uploads
-) -> None:
-    bucket.blob("a").upload_from_string(b"x")
-
-    refused = (
-        uploads.post("resumable", params={"ifGenerationMatch": "0"}),
-        uploads.post("resumable", name=""),
-        uploads.post("resumable", headers={"X-Upload-Content-Length": "many"}),
-    )
-
-    assert [each.status_code for each in refused] == [412, 400, 400]
-    assert len(server.contents()) == 1
 
 
 @pytest.mark.parametrize("kind", ["media", "multipart", "resumable"])

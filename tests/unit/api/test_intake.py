@@ -22,7 +22,7 @@ from shared.voices.voice import Options, OutputFormat, Status, parse_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import log_book, logged_as
 from tests.support.messages import RecordingPublisher
-from tests.support.voices import ERROR, a_queued, a_text, a_waiting, is_sentence, stored
+from tests.support.voices import ERROR, a_queued, a_text, a_waiting, stored
 from tests.unit.api.stage import MAX_BYTES, SITE, WEBM, ApiStage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from functions.api.catalogue import Catalogue
     from shared.voices.objects import ObjectFacts
     from shared.voices.voice import Voice
-
-
-LONG_TYPE = "audio/" + 100 * "x"
 
 
 def intake_of(voices: MemoryVoices, uploads: MemoryBucket) -> VoiceIntake:
@@ -70,21 +67,6 @@ async def test_a_text_takes_no_recording() -> None:
         )
 
     assert (caught.value.status, uploads.objects) == (409, {})
-
-
-@pytest.mark.parametrize(
-    ("content", "content_type", "named"),
-    [(b"<html>", "audio/webm", "WebM, MP4"), (WEBM, LONG_TYPE, f"{LONG_TYPE[:80]!r}.")],
-)
-async def test_a_file_that_is_refused_is_described_in_a_sentence(
-    content: bytes, content_type: str, named: str
-) -> None:
-    intake = intake_of(MemoryVoices(), MemoryBucket("uploads"))
-
-    with pytest.raises(Problem) as caught:
-        await intake.accept_recording(a_waiting(), io.BytesIO(content), len(content), content_type)
-
-    assert (named in caught.value.detail, is_sentence(caught.value.detail)) == (True, True)
 
 
 async def test_a_late_cleaning_leaves_a_newer_object_alone() -> None:

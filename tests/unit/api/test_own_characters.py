@@ -547,17 +547,3 @@ async def test_an_owner_reads_and_hears_the_card_and_nobody_else(
     assert (await ready.send("GET", "/card/..%2Fcharacter")).status_code in {404, 422}
     for rest in ("/card", "/card/other-1-original"):
         problem(await ready.send("GET", rest, headers={}), 404, "unknown_own_character")
-
-
-async def test_an_id_that_nobody_has_and_a_bundle_that_is_broken_are_no_character(
-    ready: Owner, workshop: Workshop
-) -> None:
-    async def speak(character_id: str) -> httpx.Response:
-        body = {"character": character_id}
-        return await ready.client.post("/api/v1/voices", json=body, headers=ready.key)
-
-    problem(await speak(new_character_id()), 422, "unknown_character")
-    workshop.characters.put(f"{ready.id}/character.json", b"{}")
-    problem(await speak(ready.id), 422, "unknown_character")
-    workshop.characters.objects.clear()
-    problem(await speak(ready.id), 422, "unknown_character")

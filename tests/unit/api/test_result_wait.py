@@ -203,20 +203,7 @@ async def call(app: Any, path: str, gone: asyncio.Event) -> list[dict[str, Any]]
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "GET",
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": [],
-        "client": ("127.0.0.1", 1),
-        "server": ("api.test", 80),
-    }
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": []}
     await app(scope, receive, send)
     return sent
 

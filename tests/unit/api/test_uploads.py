@@ -210,14 +210,6 @@ async def test_a_bad_file_does_not_fail_a_voice_whose_good_recording_is_stored_a
     assert stage.uploads.objects == stored
 
 
-async def test_an_unknown_or_malformed_voice_id_is_told_apart(stage: ApiStage) -> None:
-    voice_id = new_voice_id()
-
-    assert voice_id in problem(await put(stage.http, voice_id), 404, "unknown_voice")
-    problem(await put(stage.http, "x"), 422, "invalid_voice_id")
-    problem(await put(stage.http, voice_id.upper()), 422, "invalid_voice_id")
-
-
 @pytest.mark.parametrize(
     ("content", "headers"),
     [
@@ -258,14 +250,6 @@ async def test_only_a_form_in_utf_8_is_read(stage: ApiStage, content_type: str) 
 
     problem(refused, 415, "unsupported_content_type")
     assert taken.status_code == 202
-
-
-async def test_two_files_in_one_form_are_refused(stage: ApiStage) -> None:
-    files = [("file", ("a", WEBM, "audio/webm")), ("file", ("b", WEBM, "audio/webm"))]
-
-    response = await stage.http.put(URL, data={"voice_id": new_voice_id()}, files=files)
-
-    assert "malformed" in problem(response, 422, "invalid_request")
 
 
 async def test_only_the_owner_uploads_for_a_voice_that_has_one(stage: ApiStage) -> None:

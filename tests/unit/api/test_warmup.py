@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from functions.api.warmup import Identity
-    from tests.unit.api.stage import ApiStage
 
 
 class SlowContainer:
@@ -199,15 +198,6 @@ async def test_the_work_goes_on_while_the_warm_up_is_sent_and_passes_its_error_o
         await work()
     assert loop.time() == SENDING_SECONDS
     await warm_up.aclose()
-
-
-async def test_a_server_that_stops_closes_the_warm_ups_connections(stage: ApiStage) -> None:
-    app = stage.app()
-    client = stage.warm_up_client
-    assert client is not None
-    async with app.router.lifespan_context(app):
-        assert not client.is_closed
-    assert client.is_closed
 
 
 async def test_in_production_many_warm_ups_share_one_identity_token(

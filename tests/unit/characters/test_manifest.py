@@ -105,10 +105,6 @@ def test_a_character_speaks_the_languages_of_its_manifest_or_its_engine(
     assert parsed(manifest(**changes)).text_languages == languages
 
 
-def test_settings_may_be_null_in_a_manifest() -> None:
-    assert parsed(manifest(settings=None)).settings == {}
-
-
 def test_a_manifest_is_never_changed() -> None:
     said = parsed(manifest(settings={"gain": 2}, options={"a": 1}))
 
@@ -124,23 +120,16 @@ def test_a_manifest_is_never_changed() -> None:
     [
         ("id", ..., "field 'id': expected a value, found nothing."),
         ("languages", ["en"], """field 'languages': expected ["ja"], ["ja", "en"] or"""),
-        ("languages", ["ja", "ja"], "field 'languages': expected"),
         ("id", "Mei!", "field 'id': expected lower-case letters, digits and hyphens after a"),
         ("name", "Mei", "field 'name': expected an object, found \"Mei\"."),
         ("name.ja", "", "field 'name.ja': expected a text of 1 to 64 characters, found \"\"."),
-        ("name.en", "Mei\x00", r"field 'name.en': expected a text without control characters"),
         ("credit", "\x1b[2J", r"field 'credit': expected a text without control characters"),
-        ("name.fr", "Mei", "field 'name.fr': expected only the fields 'ja', 'en', found \"fr\"."),
         ("schema_version", 2, "expected a whole number from 1 to 1, found 2."),
         ("sample_rate", 24_000.5, "expected a whole number from 8000 to 96000"),
-        ("graphs", {}, "field 'graphs': expected 1 to 8 graphs, found 0."),
         ("graphs.harmonic.file", "../a.onnx", "field 'graphs.harmonic.file': expected the plain"),
         ("graphs.harmonic.sha256", "A" * 64, "expected 64 lower-case hexadecimal digits"),
-        ("graphs.harmonic.bytes", 10**12, "field 'graphs.harmonic.bytes': expected a whole number"),
         ("pitch.median_hz", 900, "field 'pitch.median_hz': expected a number from 150 to 700"),
         ("pitch.policy", 25, "field 'pitch.policy': expected \"auto\" or semitones from -24 to 24"),
-        ("pitch", [1], "field 'pitch': expected an object, found a list."),
-        ("limits.max_seconds", -1, "field 'limits.max_seconds': expected a number from 0 to 3600"),
         ("licence.url", "javascript:alert(1)", "field 'licence.url': expected an https address"),
         ("contact", "nobody", "field 'contact': expected an https or mailto address"),
         ("preview.colour", "red", "field 'preview.colour': expected a colour as #rrggbb"),
@@ -149,7 +138,6 @@ def test_a_manifest_is_never_changed() -> None:
         ("takes", "song", 'field \'takes\': expected "speech", "text" or "both", found "song".'),
         ("origin", {"date": "May 2026"}, "field 'origin.date': expected a date as YYYY-MM-DD"),
         ("uses", {"commercial": "yes"}, "field 'uses.commercial': expected true or false"),
-        ("licence.text", " ", "field 'licence.text': expected a text of 1 to 30000 characters"),
         ("speaker", 3, "field 'speaker': expected only the fields 'schema_version', 'id',"),
     ],
 )
@@ -180,8 +168,6 @@ def test_a_field_of_any_name_is_refused_in_one_short_line() -> None:
     ("content", "sentence"),
     [
         (b"", "expected JSON in UTF-8"),
-        (b"{", "expected JSON in UTF-8"),
-        (b"\xff\xfe{}", "expected JSON in UTF-8"),
         (b"[]", "character.json: expected an object, found a list."),
         (b'{"id": 1, "id": 2}', "field 'id': expected once, found again."),
         (b'{"a\\nb": 1, "a\\nb": 2}', r"field 'a\nb': expected once, found again."),
@@ -199,12 +185,11 @@ def test_a_file_that_is_not_a_manifest_is_refused(content: bytes, sentence: str)
     assert sentence in str(error.value)
 
 
-def test_a_missing_manifest_is_refused(tmp_path: Path) -> None:
+def test_a_manifest_that_is_missing_is_refused_and_a_pipe_is_not_waited_for(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(ManifestError, match="expected a readable file"):
         read_manifest(tmp_path)
-
-
-def test_a_manifest_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     with a_pipe(tmp_path / "character.json"), pytest.raises(ManifestError, match="something else"):
         read_manifest(tmp_path)
 
@@ -222,12 +207,6 @@ def test_the_manifests_of_a_folder_are_read_the_built_in_ones_first(tmp_path: Pa
     assert manifests["ada"].folder == tmp_path / "ada"
 
 
-def test_a_folder_of_another_name_is_refused(tmp_path: Path) -> None:
-    write(tmp_path / "mei", id="ada")
-    with pytest.raises(ManifestError, match="expected the folder's name 'mei', found 'ada'"):
-        read_manifests(tmp_path)
-
-
 def test_a_folder_without_characters_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="at least one character bundle"):
         read_manifests(tmp_path)
@@ -242,16 +221,11 @@ def test_the_schema_for_editors_is_what_the_command_writes() -> None:
 def test_a_manifest_that_is_wrong_is_set_aside_unless_it_is_the_first(tmp_path: Path) -> None:
     write(tmp_path / "ada", id="ada")
     write(tmp_path / "bob", id="eve")
+    # An import that is under way writes here.
+    write(tmp_path / ".importing-x1", id="bob")
 
     assert list(read_manifests(tmp_path)) == ["ada"]
 
     write(tmp_path / "aaa", id="eve")
-    with pytest.raises(ManifestError, match="expected the folder's name 'aaa'"):
+    with pytest.raises(ManifestError, match="expected the folder's name 'aaa', found 'eve'"):
         read_manifests(tmp_path)
-
-
-def test_a_bundle_that_is_being_written_is_no_character(tmp_path: Path) -> None:
-    write(tmp_path / "ada", id="ada")
-    write(tmp_path / ".importing-x1", id="bob")
-
-    assert list(read_manifests(tmp_path)) == ["ada"]

@@ -89,26 +89,23 @@ class ResettingClient(RefusingClient):
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [google_errors.Cancelled, google_errors.ServiceUnavailable, google_errors.Unknown],
+    ("kind", "renewals"),
+    [
+        (google_errors.Cancelled, 0),
+        (google_errors.ServiceUnavailable, 0),
+        (google_errors.Unknown, 0),
+        (google_errors.DeadlineExceeded, 1),
+    ],
 )
-async def test_a_call_is_repeated_after_a_reset_connection(
-    kind: type[google_errors.GoogleAPICallError],
+async def test_a_call_is_repeated_after_a_reset_and_over_a_new_connection_without_an_answer(
+    kind: type[google_errors.GoogleAPICallError], renewals: int
 ) -> None:
-    voices = FirestoreVoices(cast("RenewableClient", ResettingClient(kind("Stream removed"))))
+    client = ResettingClient(kind("Stream removed"))
+    voices = FirestoreVoices(cast("RenewableClient", client))
 
     found = await voices.find_unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
 
-    assert found.snapshots == []
-
-
-async def test_a_call_that_is_not_answered_is_repeated_over_a_new_connection() -> None:
-    client = ResettingClient(google_errors.DeadlineExceeded("nothing came"))
-    voices = FirestoreVoices(cast("RenewableClient", client))
-
-    await voices.find_unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
-
-    assert client.renewals == 1
+    assert (found.snapshots, client.renewals) == ([], renewals)
 
 
 async def test_many_calls_that_fail_together_take_one_new_connection() -> None:

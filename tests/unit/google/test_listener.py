@@ -449,38 +449,17 @@ async def test_a_change_that_a_silent_stream_does_not_tell_is_found_and_told() -
 
 
 @in_virtual_time
-async def test_a_silent_document_is_read_at_most_twice_in_a_minute() -> None:
-    client, voice = FakeFirestore(), a_queued()
+async def test_a_silent_document_is_read_at_most_twice_in_a_minute_and_a_final_one_never() -> None:
+    client, voice, final = FakeFirestore(), a_queued(), a_done()
     client.stored[voice.voice_id] = voice
-    async with watched(listening(client), client, voice):
+    listener = listening(client)
+    async with watched(listener, client, voice), watched(listener, client, final):
         await asyncio.sleep(60)
-        assert len(client.reads) == 2
+        assert client.reads == [voice.voice_id] * 2
         await asyncio.sleep(600)
 
     assert len(client.reads) <= 13
     assert len(client.streams) == 1
-
-
-@in_virtual_time
-async def test_documents_that_are_final_are_not_read() -> None:
-    client, voice = FakeFirestore(), a_done()
-    async with watched(listening(client), client, voice):
-        await asyncio.sleep(600)
-
-    assert client.reads == []
-
-
-@in_virtual_time
-async def test_silent_documents_of_one_stream_are_read_together() -> None:
-    client, voices = FakeFirestore(), [a_queued() for _ in range(5)]
-    client.stored = {voice.voice_id: voice for voice in voices}
-    listener = listening(client)
-    async with AsyncExitStack() as stack:
-        for voice in voices:
-            await stack.enter_async_context(watched(listener, client, voice))
-        await asyncio.sleep(FIRST_CHECK_SECONDS + 1.5)
-
-    assert sorted(client.reads) == sorted(client.stored)
 
 
 @in_virtual_time

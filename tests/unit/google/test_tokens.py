@@ -202,16 +202,6 @@ async def test_a_new_key_is_known_soon_after_it_appears() -> None:
     assert server.fetches == 2
 
 
-async def test_unavailable_certificates_do_not_count_as_a_refusal() -> None:
-    def fail() -> Certificates:
-        raise CertificatesUnavailableError("down")
-
-    checking = GoogleTokenVerifier(CertificateCache(fail), audience=AUDIENCE, email=EMAIL)
-
-    with pytest.raises(CertificatesUnavailableError, match="down"):
-        await checking.verify(bearer())
-
-
 class FailingServer(CertificateServer):
     """Serves certificates unless it is down."""
 

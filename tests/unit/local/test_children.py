@@ -113,13 +113,6 @@ async def test_servers_are_started_again_while_other_programs_take_their_ports()
         await starts(3, most=3)
 
 
-async def test_the_first_process_that_ends_is_named(supervisor: Supervisor) -> None:
-    await supervisor.start("lives", python(FOR_EVER), os.environ)
-    await supervisor.start("ends", python("input()"), os.environ)
-
-    assert (await supervisor.wait_for_an_end()).name == "ends"
-
-
 async def test_a_process_that_is_stopped_or_restarted_has_not_ended_by_itself(
     supervisor: Supervisor,
 ) -> None:

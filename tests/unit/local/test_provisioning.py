@@ -56,27 +56,6 @@ def test_the_page_stays_at_its_port_unless_another_program_has_it() -> None:
     assert [api_of(wanted), api_of(wanted)] == [port, port]
 
 
-def test_wyoming_and_the_routes_of_voicevox_have_their_ports_unless_these_are_taken() -> None:
-    with socket.socket() as program, socket.socket() as other:
-        for each in (program, other):
-            each.bind(("127.0.0.1", 0))
-        voicevox, wyoming = program.getsockname()[1], other.getsockname()[1]
-        options = CloudOptions(voicevox_port=voicevox, wyoming_port=wyoming)
-        with Ports() as ports:
-            none = choose_addresses(CloudOptions(), ports, emulated=False)
-            taken = choose_addresses(options, ports, emulated=False)
-        program.close()
-        other.close()
-        with Ports() as ports:
-            free = choose_addresses(options, ports, emulated=False)
-
-    assert none.wyoming is None
-    assert taken.live != f"http://127.0.0.1:{voicevox}"
-    assert taken.wyoming not in {None, f"127.0.0.1:{wyoming}"}
-    assert free.live == f"http://127.0.0.1:{voicevox}"
-    assert free.wyoming == f"127.0.0.1:{wyoming}"
-
-
 def test_every_topic_is_pushed_where_it_belongs_and_dead_letters_are_seen() -> None:
     planned = plan_subscriptions(ADDRESSES, Timeouts(60))
 

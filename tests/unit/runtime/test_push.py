@@ -47,15 +47,6 @@ async def post(app: Starlette, content: bytes, **headers: str) -> httpx.Response
 BODY = json.dumps(envelope(b"content", {"voice_id": "x"})).encode()
 
 
-async def test_a_handled_message_is_acknowledged() -> None:
-    handler = RecordingHandler()
-
-    response = await post(push_app(NoTokenNeeded(), handler), BODY)
-
-    assert response.status_code == 204
-    assert [message.data for message in handler.messages] == [b"content"]
-
-
 @pytest.mark.parametrize(
     ("outcome", "status", "event"),
     [

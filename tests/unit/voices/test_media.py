@@ -21,7 +21,6 @@ EBML = b"\x1aE\xdf\xa3"
     [
         ("audio/webm", "audio/webm"),
         ("Audio/OGG ; codecs=opus", "audio/ogg"),
-        ("video/webm", "video/webm"),
     ],
 )
 def test_a_content_type_is_read_without_its_parameters(text: str, media_type: str) -> None:
@@ -81,11 +80,8 @@ def test_the_declared_type_is_compared_with_the_content(
         (b"RF64\xff\xff\xff\xffWAVEds64", Container.WAV),
         (b"fLaC\0\0\0\x22", Container.FLAC),
         (b"\xff\xfb\x90\x64", Container.MP3),
-        (b"\xff\xe3\x44\xc4", Container.MP3),
         (b"\xff\xf1\x50\x80", Container.ADTS),
-        (b"\xff\xf9\x50\x80", Container.ADTS),
         (b"ID3\x04\0\0\0\0\0\x02xx\xff\xfb\x90\x64", Container.MP3),
-        (b"ID3\x04\0\0\0\0\0\x02xx\xff\xf1\x50\x80", Container.ADTS),
         (b"ID3\x04\0\0\0\0\0\x02xxfLaC", Container.FLAC),
         (b"ID3\x04\0\0\x7f\x7f\x7f\x7f", Container.MP3),
     ],
