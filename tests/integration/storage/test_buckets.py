@@ -46,24 +46,6 @@ def test_buckets_are_listed_by_name_and_prefix(client: Any) -> None:
     assert listed(project="other-project") == []
 
 
-def test_a_name_or_field_of_a_bucket_that_is_not_allowed_is_refused(
-    server: Server, http: requests.Session
-) -> None:
-    refused: list[tuple[dict[str, Any], int, str]] = [
-        *(({"name": name}, 400, "bucket name") for name in ("ab", "-a-", "a..b", "storage", "")),
-        ({"versioning": {"enabled": True}}, 501, "versioning"),
-        ({"cors": {}}, 400, "cors"),
-        ({"cors": [1]}, 400, "cors"),
-        ({"cors": [{"origin": "*"}]}, 400, "cors"),
-        ({"cors": [{"maxAgeSeconds": "x"}]}, 400, "cors"),
-    ]
-    for fields, status, named in refused:
-        body = {"name": "abc"} | fields
-        response = http.post(f"{server.url}/storage/v1/b?project=p", json=body)
-        assert response.status_code == status, fields
-        assert named in response.json()["error"]["message"]
-
-
 @pytest.mark.parametrize(
     "headers",
     [

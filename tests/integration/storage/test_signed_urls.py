@@ -190,24 +190,6 @@ def test_a_wrong_checksum_stores_nothing(visitor: SignedAddressUser) -> None:
     assert visitor.put(signed=payload, sent={"Content-MD5": right}).status_code == 200
 
 
-def test_a_signed_header_or_name_that_makes_no_sense_here_is_refused(
-    visitor: SignedAddressUser, server: Server
-) -> None:
-    for header, value, status, code in (
-        ("x-goog-acl", "public-read", 501, "NotImplemented"),
-        ("x-goog-content-length-range", "1-1000", 400, "InvalidArgument"),
-        ("x-goog-if-generation-match", "none", 400, "InvalidArgument"),
-        ("x-goog-hash", "sha1=abc", 400, "InvalidArgument"),
-    ):
-        response = visitor.put(signed={header: value})
-        assert (response.status_code, error_code(response)) == (status, code)
-        assert header in response.text
-    for name in ("x" * 1025, ".well-known/acme-challenge/a", "a\rb"):
-        response = visitor.put(name=name)
-        assert (response.status_code, error_code(response)) == (400, "InvalidArgument")
-    assert server.contents() == []
-
-
 def test_an_upload_whose_client_goes_away_stores_nothing(
     visitor: SignedAddressUser, server: Server
 ) -> None:

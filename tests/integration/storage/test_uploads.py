@@ -172,20 +172,3 @@ def test_a_checksum_is_compared_before_anything_is_stored(
     assert (bucket.get_blob("a"), server.contents()) == (None, [])
     assert send(b"sound").status_code == 200
     assert bucket.blob("a").download_as_bytes() == b"sound"
-
-
-def test_a_malformed_multipart_body_or_name_is_refused(
-    bucket: Any, server: Server, uploads: Uploads
-) -> None:
-    for content_type, body in (
-        ("multipart/related", b""),
-        ("application/json", b"{}"),
-        (MULTIPART, b"--sep\r\n\r\n{}\r\n--sep--"),
-        (MULTIPART, b"--sep\r\n\r\n{}\r\n--sep\r\n\r\ncut of"),
-        (MULTIPART, b"--sep\r\n\r\n{\r\n--sep\r\n\r\nx\r\n--sep--"),
-    ):
-        response = uploads.post("multipart", data=body, headers={"Content-Type": content_type})
-        assert response.status_code == 400, body
-    for name in ("", "..", "a\nb", "x" * 1025, "ü" * 513):
-        assert uploads.post("media", name=name, data=b"x").status_code == 400
-    assert (server.contents(), list(bucket.list_blobs())) == ([], [])

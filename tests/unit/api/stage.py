@@ -119,7 +119,6 @@ class ApiStage:
     live: LiveOffer | None = None
     own_characters: OwnCharacterService | None = None
     own: OwnCharacterAccess | None = None
-    warm_up_client: httpx.AsyncClient | None = None
     allowed_hosts: tuple[str, ...] = ("*",)
 
     def app(self) -> FastAPI:
@@ -144,11 +143,11 @@ class ApiStage:
         outcomes = VoiceOutcomes(
             self.voices, self.limits, in_progress=self.in_progress, seconds=1200.0
         )
-        self.warm_up_client = httpx.AsyncClient(transport=httpx.MockTransport(self.container))
+        warm_up = httpx.AsyncClient(transport=httpx.MockTransport(self.container))
         dependencies = Dependencies(
             voices=self.voices,
             intake=intake,
-            warm_up=WarmUp(self.warm_up_client, "http://convert.test/warmup", no_identity),
+            warm_up=WarmUp(warm_up, "http://convert.test/warmup", no_identity),
             sign_in=SignIn(self.verifier),
             app_check=AppCheck(self.app_check),
             limits=self.limits,

@@ -12,7 +12,7 @@ from shared.voices.store import UnknownVoiceError, UnreadableVoiceError
 from shared.voices.voice import new_voice_id
 from tests.support.logs import log_book, logged_as
 from tests.support.voices import EVERY_STATE, a_done
-from tests.unit.api.stage import WEBM, ApiStage, UidTokens, WatchedVoices, problem
+from tests.unit.api.stage import MAX_CHARACTERS, WEBM, ApiStage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,6 +139,10 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(stage: Ap
         "text": None,
     }
     assert characters[1]["portrait_url"] is None
+    style = {"id": 7, "name": "Calm", "speaker": None}
+    assert (characters[2]["takes"], characters[2]["text"]["styles"]) == ("text", [style])
+    limits = {"max_characters": MAX_CHARACTERS, "styles": [], "languages": ["ja", "en"]}
+    assert (characters[3]["takes"], characters[3]["text"]) == ("both", limits)
     assert (await stage.http.get("/api/v1/characters/mei")).json() == characters[0]
     for name in ("nobody", new_character_id()):
         response = await stage.http.get(f"/api/v1/characters/{name}")

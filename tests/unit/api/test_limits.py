@@ -103,16 +103,13 @@ class TestWhoCountsAsOneClient:
             # Behind Cloud Run it is the last entry; those of a visitor's own proxies are not.
             (1, ["203.0.113.9"]),
             (1, ["10.0.0.1,10.0.0.2 ,  203.0.113.9"]),
-            (1, ["10.0.0.1", "203.0.113.9"]),
             (1, ["::ffff:203.0.113.9"]),
             (1, [", ,x\x00, 203.0.113.9"]),
             # Behind a load balancer it is the last but one, as Google documents it.
             (2, ["203.0.113.9,192.0.2.80"]),
             (2, ["not an address; 1 2 3,,203.0.113.9,192.0.2.80"]),
-            (2, ["10.0.0.1", "203.0.113.9,192.0.2.80"]),
             # Invented entries do not hide the real ones, which come after them.
             (2, ["198.51.100.1,192.0.2.80,203.0.113.9,192.0.2.80"]),
-            (2, ["203.0.113.9,2001:db8::80"]),
         ],
     )
     def test_our_proxies_entry_for_the_visitor_counts(

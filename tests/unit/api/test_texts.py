@@ -155,15 +155,3 @@ async def test_deleting_the_voice_erases_its_text_and_no_recording_is_accepted_f
     assert answer.status_code == 204
     assert [each.data for each in stage.uploads.objects.values()] == [b""]
     assert not await voices_in(stage)
-
-
-async def test_the_list_of_characters_says_what_each_takes() -> None:
-    listed = (await ApiStage().http.get("/api/v1/characters")).json()["characters"]
-
-    takes = {each["id"]: (each["takes"], each["text"]) for each in listed}
-    assert takes["mei"] == ("speech", None)
-    assert takes["nobu"] == (
-        "both",
-        {"max_characters": MAX_CHARACTERS, "styles": [], "languages": ["ja", "en"]},
-    )
-    assert takes["sango"][1]["styles"] == [{"id": 7, "name": "Calm", "speaker": None}]

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+import queue
+import threading
 from typing import TYPE_CHECKING
 
 import httpx
@@ -9,37 +10,14 @@ import pytest
 from google.oauth2 import id_token
 
 from functions.api.warmup import SENDING_SECONDS, GoogleIdentity, WarmUp, no_identity
+from tests.support.http_server import Answer, Asked, serving
 from tests.support.logs import log_book
 from tests.support.virtual_time import in_virtual_time, settle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
     from functions.api.warmup import Identity
-
-
-class SlowContainer:
-    """A real server that reads requests at once and answers when the test allows it."""
-
-    def __init__(self) -> None:
-        self.requests: list[bytes] = []
-        self.arrived = asyncio.Event()
-        self.answers = asyncio.Event()
-        self.status = b"200 OK"
-
-    @asynccontextmanager
-    async def warm_up(self) -> AsyncIterator[WarmUp]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        async with server:
-            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/warmup"
-            yield WarmUp(httpx.AsyncClient(), url, no_identity)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.requests.append(await reader.readuntil(b"\r\n\r\n"))
-        self.arrived.set()
-        await self.answers.wait()
-        writer.write(b"HTTP/1.1 " + self.status + b"\r\nContent-Length: 0\r\n\r\n")
-        writer.close()
 
 
 class SlowIdentity:
@@ -59,18 +37,25 @@ def answered_by(
 
 
 async def test_the_warm_up_is_sent_and_not_awaited_and_no_second_one_for_a_few_visitors() -> None:
-    container = SlowContainer()
-    async with container.warm_up() as warm_up:
-        await warm_up.send()
-        await container.arrived.wait()
-        await warm_up.send()
-        assert container.requests[0].startswith(b"GET /warmup HTTP/1.1\r\n")
-        assert len(container.requests) == 1
+    asked, goes_on = queue.Queue[str](), threading.Event()
 
+    def answer(request: Asked) -> Answer:
+        asked.put(request.path)
+        goes_on.wait(20)
+        return Answer(b"")
+
+    with serving(answer) as address:
+        warm_up = WarmUp(httpx.AsyncClient(), f"{address}/warmup", no_identity)
+        await warm_up.send()
+        assert await asyncio.to_thread(asked.get, timeout=20) == "/warmup"
+        await warm_up.send()
+
+        goes_on.set()
+        async with asyncio.timeout(20):
+            while warm_up._under_way:  # noqa: SLF001, ASYNC110 - it ends unseen
+                await asyncio.sleep(0.01)
         await warm_up.aclose()
-        await settle()
-        assert warm_up._under_way == {}  # noqa: SLF001 - it ends unseen
-        container.answers.set()
+    assert asked.empty()
 
 
 @in_virtual_time

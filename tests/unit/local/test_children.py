@@ -130,16 +130,3 @@ async def test_a_process_that_is_stopped_or_restarted_has_not_ended_by_itself(
     assert await waiting is again
     again.send_signal(15)  # no error, although it has ended
     await again.stop()
-
-
-async def test_a_process_gets_its_environment_alone_and_when_restarted_adds_to_its_log(
-    supervisor: Supervisor,
-) -> None:
-    program = "import os; print(sorted(set(os.environ) - {'LC_CTYPE'}))"
-    first = await supervisor.start("env", python(program), {"ONLY": "this"})
-    await first.wait()
-
-    second = await supervisor.restart(first)
-    await second.wait()
-
-    assert second.log.read_text() == "['ONLY']\n" * 2

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,10 @@ from starlette.responses import PlainTextResponse
 
 from infra.local.configuration.options import LivenessProbe
 from infra.local.processes.cloud_run import RestartableApp, keep_alive, wait_until_stuck
+from tests.support.http_server import Answer, Asked, serving
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterator
 
     from starlette.types import ASGIApp
 
@@ -22,35 +23,26 @@ PROBE = LivenessProbe(period_seconds=0.001, failure_threshold=3)
 PATIENCE_SECONDS = 30.0
 
 
-class ProbedConverter:
-    """Answers liveness probes with these statuses in turn, then with the last one."""
+@contextmanager
+def probed(*statuses: int) -> Iterator[tuple[str, list[str]]]:
+    """Answer probes with these statuses in turn, then with the last one; note their paths."""
+    probes: list[str] = []
 
-    def __init__(self, statuses: Sequence[int]) -> None:
-        self._statuses = statuses
-        self.probes = 0
+    def answer(asked: Asked) -> Answer:
+        probes.append(asked.path)
+        return Answer(b"", statuses[min(len(probes), len(statuses)) - 1])
 
-    @asynccontextmanager
-    async def listening(self) -> AsyncIterator[str]:
-        async with await asyncio.start_server(self._answer, "127.0.0.1", 0) as server:
-            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = await reader.readuntil(b"\r\n\r\n")
-        assert request.startswith(b"GET /healthz ")
-        status = self._statuses[min(self.probes, len(self._statuses) - 1)]
-        self.probes += 1
-        writer.write(f"HTTP/1.1 {status} .\r\nConnection: close\r\n\r\n".encode())
-        writer.close()
-        await writer.wait_closed()
+    with serving(answer) as url:
+        yield url, probes
 
 
 async def test_a_converter_is_stuck_after_three_failed_probes_in_a_row() -> None:
-    converter = ProbedConverter([204, 503, 503, 204, 503, 503, 503])
-    async with converter.listening() as url, asyncio.timeout(PATIENCE_SECONDS):
-        await wait_until_stuck(url, PROBE)
-        await wait_until_stuck("http://127.0.0.1:9", PROBE)  # nothing answers there
+    with probed(204, 503, 503, 204, 503, 503, 503) as (url, probes):
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await wait_until_stuck(url, PROBE)
+            await wait_until_stuck("http://127.0.0.1:9", PROBE)  # nothing answers there
 
-    assert converter.probes == 7
+    assert probes == ["/healthz"] * 7
 
 
 async def test_a_stuck_converter_is_restarted_again_and_again_even_if_a_restart_fails(
@@ -66,8 +58,8 @@ async def test_a_stuck_converter_is_restarted_again_and_again_even_if_a_restart_
         if restarts == 3:
             raise asyncio.CancelledError
 
-    async with ProbedConverter([503]).listening() as url, asyncio.timeout(PATIENCE_SECONDS):
-        with pytest.raises(asyncio.CancelledError):
+    with probed(503) as (url, _), pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await keep_alive(url, PROBE, restart)
 
     assert restarts == 3

@@ -11,10 +11,8 @@ import pytest
 from infra.local.cloud.memory import MemoryOwnCharacters, MemoryTopics, MemoryVoices, Subscription
 from shared.voices.messages import PushMessage, parse_push
 from tests.support.own_character_contract import OwnCharacterStoreContract
-from tests.support.reachable import objects_kept_by
 from tests.support.store_contract import VoiceStoreContract
 from tests.support.virtual_time import in_virtual_time, settle
-from tests.support.voices import a_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -178,16 +176,6 @@ class TestMemoryVoices(VoiceStoreContract):
     @pytest.fixture
     def store(self) -> MemoryVoices:
         return MemoryVoices()
-
-
-async def test_a_watcher_that_stopped_is_forgotten() -> None:
-    store = MemoryVoices()
-    kept = objects_kept_by(store)
-    for _ in range(20):
-        async with store.watch(a_waiting().voice_id) as states:
-            assert await anext(states) is None
-
-    assert objects_kept_by(store) <= kept + 5
 
 
 class TestMemoryOwnCharacters(OwnCharacterStoreContract):

@@ -174,23 +174,6 @@ async def test_a_crash_is_answered_503_and_the_next_request_starts_anew(
         assert after.headers["x-pid"] != before.headers["x-pid"]
 
 
-async def test_sigterm_stops_the_instance_which_answers_first(
-    stage: ContainerEvents, tmp_path: Path
-) -> None:
-    async with proxied(tmp_path, stage) as proxy:
-        held = asyncio.create_task(proxy.get("/held"))
-        pid = await stage.next("started")
-        await stage.next("held")
-
-        proxy.process.send_signal(signal.SIGTERM)
-
-        await stage.next("stopping")
-        stage.permit(pid)
-        assert (await held).status_code == 200
-        await stage.next("stopped")
-        assert await proxy.process.wait() == 0
-
-
 async def test_a_killed_front_leaves_no_instance_behind(
     stage: ContainerEvents, tmp_path: Path
 ) -> None:
@@ -202,17 +185,3 @@ async def test_a_killed_front_leaves_no_instance_behind(
 
         assert await stage.next("stopping") == pid
         assert await stage.next("stopped") == pid
-
-
-async def test_a_minimum_instance_needs_no_request_and_is_started_again_after_a_crash(
-    stage: ContainerEvents, tmp_path: Path
-) -> None:
-    async with proxied(tmp_path, stage, idle_seconds=0, min_instances=1) as proxy:
-        pid = await stage.next("started")
-        for _ in range(2):
-            assert (await proxy.get()).headers["x-pid"] == str(pid)
-        assert stage.is_silent()
-
-        os.kill(pid, signal.SIGKILL)
-
-        assert await stage.next("started") != pid

@@ -8,12 +8,9 @@ from datetime import UTC, datetime
 
 import httpx
 import pytest
-from websockets.asyncio.server import ServerConnection, serve
 
 from infra.local.cloud import emulated
 from infra.local.cloud.memory import MemoryVoices
-from infra.local.commands import live
-from infra.local.commands.live import SUBPROTOCOL, LiveVisitor
 from infra.local.commands.visitor import RequestRefusedError, Visitor
 from infra.local.processes.children import StartError
 from shared.voices.store import StoreUnavailableError
@@ -29,20 +26,6 @@ async def test_a_voice_of_which_nothing_is_heard_is_given_up() -> None:
         visitor = Visitor(client, "http://api.test", voices, news_seconds=0.2)
         with pytest.raises(RequestRefusedError, match="timed_out: nothing was heard"):
             await asyncio.wait_for(visitor.watch(voice.voice_id, lambda _voice: None), 20)
-
-
-async def test_a_live_visitor_has_an_end_although_the_server_lives(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(live, "ANSWER_SECONDS", 0.5)
-
-    async with (
-        serve(ServerConnection.wait_closed, "127.0.0.1", 0, subprotocols=[SUBPROTOCOL]) as server,
-        LiveVisitor(
-            f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}", "ticket"
-        ) as visitor,
-    ):
-        assert await asyncio.wait_for(visitor.end(), 20) is None
 
 
 class LateVoices(MemoryVoices):

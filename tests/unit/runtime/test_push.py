@@ -55,11 +55,10 @@ BODY = json.dumps(envelope(b"content", {"voice_id": "x"})).encode()
         (AbandonedError("stops"), 503, "nacked"),
         *(
             (kind("for now"), 503, "nacked")
-            for kind in (PassingError, ConflictError, LeaseLostError, PublishError)
-        ),
-        *(
-            (kind("down"), 503, "nacked")
-            for kind in (StorageUnavailableError, StoreUnavailableError, DecoderUnavailableError)
+            for kind in (
+                *(PassingError, ConflictError, LeaseLostError, PublishError),
+                *(StorageUnavailableError, StoreUnavailableError, DecoderUnavailableError),
+            )
         ),
         (LeaseHeldError(a_converting(), SECOND), 503, "nacked"),
         (RuntimeError("surprise"), 500, "unexpected_error"),
