@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from shared.speech.graphs.onnx_files import inspect_model
 from tests.unit.importing import exported
@@ -107,57 +107,6 @@ def test_an_official_export_becomes_repeatable() -> None:
     assert np.abs(other - first).max() > 1e-4
 
 
-def old_source(hop: int) -> onnx.ModelProto:
-    """Make the part of an old export that finds the phase of frames [1, T, 1] in turns."""
-    constants: dict[str, Any] = {
-        "axis": np.array(1),
-        "hop": np.float32(hop),
-        "scales": np.array([1, 1, hop], np.float32),
-        "one": np.float32(1),
-        "minus": np.float32(-1),
-        "starts": np.array([1]),
-        "ends": np.array([2**31]),
-        "first": np.array([0]),
-        "last": np.array([-1]),
-        "axes": np.array([1]),
-        "padding": np.array([0, 1, 0, 0, 0, 0]),
-    }
-    linear = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
-    nearest = {
-        "mode": "nearest",
-        "coordinate_transformation_mode": "asymmetric",
-        "nearest_mode": "floor",
-    }
-    node = helper.make_node
-    nodes = [
-        node("CumSum", ["turns", "axis"], ["sum"]),
-        node("Mul", ["sum", "hop"], ["scaled"]),
-        node("Transpose", ["scaled"], ["scaled t"], perm=[0, 2, 1]),
-        node("Resize", ["scaled t", "", "scales"], ["enlarged t"], **linear),
-        node("Transpose", ["enlarged t"], ["enlarged"], perm=[0, 2, 1]),
-        node("Mod", ["enlarged", "one"], ["rest"], fmod=1),
-        node("Slice", ["rest", "starts", "ends", "axes"], ["later"]),
-        node("Slice", ["rest", "first", "last", "axes"], ["earlier"]),
-        node("Less", ["later", "earlier"], ["wrapped"]),
-        node("Cast", ["wrapped"], ["wraps"], to=TensorProto.FLOAT),
-        node("Mul", ["wraps", "minus"], ["shifts"]),
-        node("Pad", ["shifts", "padding"], ["shift"]),
-        node("Transpose", ["turns"], ["turns t"], perm=[0, 2, 1]),
-        node("Resize", ["turns t", "", "scales"], ["repeated t"], **nearest),
-        node("Transpose", ["repeated t"], ["repeated"], perm=[0, 2, 1]),
-        node("Add", ["repeated", "shift"], ["increments"]),
-        node("CumSum", ["increments", "axis"], ["phase"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "source",
-        [helper.make_tensor_value_info("turns", TensorProto.FLOAT, [1, "T", 1])],
-        [helper.make_tensor_value_info("phase", TensorProto.FLOAT, [1, "N", 1])],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-
-
 def test_the_phase_is_repaired_where_nothing_is_voiced() -> None:
     hop, rate = 400, 40_000
     voiced = np.arange(800) % 40 < 15
@@ -170,7 +119,7 @@ def test_the_phase_is_repaired_where_nothing_is_voiced() -> None:
         phase = np.asarray(session.run(None, {"turns": turns})[0])[0, :, 0]
         return float(np.abs(np.sin(2 * np.pi * phase) - np.sin(2 * np.pi * expected)).max())
 
-    model = old_source(hop)
+    model = onnx.load(DATA / "old-source.onnx")
     before = worst(model)
     model.graph.output[0].name = "turned"
     model.graph.node.append(helper.make_node("Identity", ["phase"], ["turned"]))
