@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from functions.api.catalogue import Catalogue
 from infra.local.cloud.memory import MemoryVoices
-from shared.characters.bucket import CharacterBucket, IncompleteCharacterError
+from shared.characters.bucket import CharacterBucket
 from shared.characters.manifest import MAX_BUNDLE_BYTES
 from shared.container.admission import Admission
 from shared.conversion.bucket_characters import BucketCharacters
 from shared.conversion.characters import BuiltInCharacters, CharacterLoader
 from shared.conversion.worker import Worker
 from shared.speech.graphs.sessions import SessionSettings
-from shared.voices.objects import StorageUnavailableError
-from shared.voices.voice import ErrorCode, Options, Status, create, new_voice_id
+from shared.voices.voice import ErrorCode, Options, create, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.conversion import DEADLINE, MEI, FakeConversion
 from tests.support.logs import log_book
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from shared.voices.voice import Voice
 
 GRAPH = "tester/waveform.onnx"
-MANIFEST = "tester/character.json"
 
 
 class CharacterConverter:
@@ -45,7 +42,6 @@ class CharacterConverter:
         for path in sorted(bundle.iterdir(), reverse=True):
             self.objects.put(f"tester/{path.name}", path.read_bytes())
         bucket = CharacterBucket(lambda: self.objects)
-        self.catalogue = Catalogue({"mei": MEI.manifest}, bucket)
         self.voices, self.conversion = MemoryVoices(), FakeConversion()
         self.worker = Worker(
             self.voices,
@@ -75,25 +71,6 @@ def stage(tmp_path: Path) -> CharacterConverter:
     return CharacterConverter(tmp_path)
 
 
-async def test_while_the_bucket_is_out_of_reach_its_voices_wait_and_others_are_converted(
-    stage: CharacterConverter,
-) -> None:
-    fetched, message = await stage.add("tester")
-    built_in, other = await stage.add("mei")
-    stage.objects.is_out_of_reach = True
-
-    with pytest.raises(StorageUnavailableError):
-        await stage.worker.handle(message)
-    await stage.worker.handle(other)
-    assert (await stage.voice(fetched)).status is Status.CONVERTING
-    assert (await stage.voice(built_in)).status is Status.DONE
-
-    stage.objects.is_out_of_reach = False
-    await stage.worker.handle(message)
-    assert (await stage.voice(fetched)).status is Status.DONE
-    assert stage.conversion.characters == ["mei", "tester"]
-
-
 async def test_a_graph_with_a_wrong_digest_fails_its_voices_at_once_and_is_named_in_the_log(
     stage: CharacterConverter,
 ) -> None:
@@ -111,26 +88,3 @@ async def test_a_graph_with_a_wrong_digest_fails_its_voices_at_once_and_is_named
     (entry,) = book.of("character_broken")
     assert "waveform.onnx: expected SHA-256" in entry["message"]
     assert stage.conversion.characters == []
-
-
-@pytest.mark.parametrize("missing", [GRAPH, MANIFEST])
-async def test_a_half_uploaded_character_is_not_offered_and_works_with_the_rest(
-    stage: CharacterConverter, missing: str
-) -> None:
-    rest = stage.objects.objects.pop(missing)
-    assert list(await stage.catalogue.list()) == ["mei"]
-    voice_id, message = await stage.add("tester")
-
-    if missing == GRAPH:
-        with pytest.raises(IncompleteCharacterError):
-            await stage.worker.handle(message)
-    else:
-        await stage.worker.handle(message)
-        failed = await stage.voice(voice_id)
-        assert failed.error is not None
-        assert failed.error.code is ErrorCode.UNKNOWN_CHARACTER
-        voice_id, message = await stage.add("tester")
-    stage.objects.put(missing, rest.data)
-    await stage.worker.handle(message)
-
-    assert (await stage.voice(voice_id)).status is Status.DONE
