@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -35,14 +35,13 @@ async def test_the_document_has_native_times_and_the_path_that_clients_use(
     assert (document["status"], document["owner"], document["input"]) == ("waiting", "uid", None)
 
 
-@pytest.mark.parametrize(
-    "damage", [{"options": None}, {"status": "lost"}, {"error": "red"}, {"input": {"bytes": 1}}]
-)
 async def test_reading_an_invalid_document_names_it(
-    store: FirestoreVoices, client: RenewableClient, damage: dict[str, Any]
+    store: FirestoreVoices, client: RenewableClient
 ) -> None:
     voice = a_waiting()
-    await client.document(document_path(voice.voice_id)).set(to_document(voice) | damage)
+    await client.document(document_path(voice.voice_id)).set(
+        to_document(voice) | {"status": "lost"}
+    )
 
     with pytest.raises(UnreadableVoiceError, match=voice.voice_id):
         await store.read(voice.voice_id)

@@ -121,12 +121,14 @@ def test_a_message_that_fails_or_hangs_is_repeated_and_does_not_hold_up_the_othe
     assert told == {str(index) for index in range(20)}
 
 
-def test_configurations_can_be_listed(bucket: Any, notification: Any) -> None:
-    bucket.notification(topic_name="other", payload_format="NONE").create()
-
-    first, second = bucket.list_notifications()
-
-    assert (first.topic_name, second.topic_name) == ("uploads-topic", "other")
-    assert first.notification_id == notification.notification_id
-    assert first.custom_attributes == {"origin": "local"}
-    assert first.event_types == ["OBJECT_FINALIZE"]
+def test_a_malformed_configuration_is_refused(
+    bucket: Any, server: Server, http: requests.Session
+) -> None:
+    url, topic = f"{server.url}/storage/v1/b/{bucket.name}/notificationConfigs", "topics/t"
+    for body in (
+        {},
+        {"topic": f"//pubsub.googleapis.com/projects//{topic}"},
+        {"topic": f"//pubsub.googleapis.com/projects/p/{topic}", "event_types": ["OBJECT_READ"]},
+        {"topic": f"//pubsub.googleapis.com/projects/p/{topic}", "payload_format": "XML"},
+    ):
+        assert http.post(url, json=body).status_code == 400, body

@@ -210,3 +210,15 @@ def test_a_resource_without_end_is_refused(server: Server, http: requests.Sessio
 
     nested = http.post(buckets, data=b'{"a":' * 100_000)
     assert (nested.status_code, "not JSON" in nested.text) == (400, True)
+
+
+def test_holds_and_metadata_other_than_text_are_refused(
+    bucket: Any, server: Server, http: requests.Session
+) -> None:
+    url = f"{server.url}/upload/storage/v1/b/{bucket.name}/o?uploadType=resumable&name=a"
+
+    assert http.post(url, json={"temporaryHold": True}).status_code == 501
+    assert http.post(url, json={"metadata": {"k": 1}}).status_code == 400
+    assert http.post(url, json={"contentType": "a\r\nX: y"}).status_code == 400
+    assert http.post(url, data=b"{").status_code == 400
+    assert http.post(url, json=[1]).status_code == 400

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -160,6 +161,34 @@ async def test_a_portrait_is_read_from_the_bucket_once_for_all_who_ask(
 
     assert portraits == [b"<svg/>"] * 20
     assert reads == [("ada/ada.svg", MAX_PORTRAIT_BYTES)]
+
+
+@in_virtual_time
+async def test_a_slow_portrait_holds_up_no_other_and_has_an_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = CatalogueStage()
+    for name in ("ada", "eve"):
+        preview = {"colour": "#336699", "portrait": f"{name}.svg"}
+        put_character(stage.objects, name, preview=preview)
+        stage.objects.put(f"{name}/{name}.svg", b"<svg/>")
+    await stage.listed()
+    read = stage.objects.read
+
+    async def slow(name: str, generation: int, **options: Any) -> bytes:
+        if name == "ada/ada.svg":
+            await asyncio.Event().wait()
+        return await read(name, generation, **options)
+
+    monkeypatch.setattr(stage.objects, "read", slow)
+    waiting = asyncio.create_task(stage.catalogue.portrait("ada"))
+    await asyncio.sleep(0.1)
+    async with asyncio.timeout(1.0):
+        assert await stage.catalogue.portrait("eve") == b"<svg/>"
+
+    with pytest.raises(StorageUnavailableError):
+        async with asyncio.timeout(60.0):
+            await waiting
 
 
 async def test_a_voice_with_a_character_of_the_bucket_names_it_to_the_converter() -> None:

@@ -91,17 +91,3 @@ async def test_erasing_a_voice_leaves_nothing_in_any_bucket(
 
     assert [shard.objects[voice_id].data for shard in shards] == [b""] * SHARDS
     assert all(result_name(voice_id, 1, "wav") not in shard.objects for shard in shards)
-
-
-async def test_emptying_one_generation_is_one_call(
-    bucket: ShardedBucket, shards: list[MemoryBucket]
-) -> None:
-    voice_id = new_voice_id()
-    own = shards[shard_of(voice_id, SHARDS)]
-    generation = own.put(voice_id, b"speech")
-    for shard in shards:
-        shard.is_out_of_reach = shard is not own
-
-    await bucket.empty(voice_id, generation)
-
-    assert own.objects[voice_id].data == b""

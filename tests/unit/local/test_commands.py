@@ -21,10 +21,7 @@ def parsed(*arguments: str) -> argparse.Namespace:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((), "COMMAND"),
-        (("convert", "a", "--pitch-shift", "high"), "high"),
         (("demo", "--embedded", "--emulators"), "not allowed with"),
-        (("serve", "--port", "http"), "http"),
         (("serve", "--origin", "http://localhost:5173/shop"), "write scheme, host and port"),
         (("serve", "--own-characters", "0"), "from 1 to 1000, found '0'"),
     ],

@@ -26,18 +26,6 @@ def test_the_window_begins_small_and_doubles_with_success() -> None:
             flow.end(now, acknowledged=True)
 
 
-def test_a_wide_window_grows_slowly_and_falls_back_after_a_negative_answer() -> None:
-    flow = PushFlow(FlowLimits(first_window=5, linear_from=20))
-    for now in range(3):
-        for _ in range(begin_all(flow, now)):
-            flow.end(now, acknowledged=True)
-
-    assert 30 < flow.window < 40  # not 5 * 2 ** 3
-    flow.begin(3)
-    flow.end(3, acknowledged=False)
-    assert flow.window == 19
-
-
 @pytest.mark.parametrize(
     ("refusals", "least", "most"),
     [(0, 0, 0), (1, 0.1, 0.2), (10, 0.4, 0.6), (50, 30, 60), (99, 60, 60)],
