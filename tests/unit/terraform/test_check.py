@@ -89,6 +89,21 @@ def test_without_a_registry_the_schema_check_stands_in(
     assert f"\n{says}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("terraform", "says"),
+    [("tf", "NOT CHECKED beyond the formatting"), (None, "install version 1.11 or newer")],
+)
+def test_what_could_not_be_checked_is_said(
+    terraform: str | None, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = check(
+        terraform=terraform, registry_answers=lambda: False, stand_in=None, run=RecordingMachine()
+    )
+
+    assert code == NOT_CHECKED
+    assert says in capsys.readouterr().out
+
+
 def test_a_schema_check_is_looked_for_where_the_module_says(tmp_path: Path) -> None:
     named, on_path, shared = (
         tmp_path / folder / "check-terraform" for folder in ("named", "path", "tools/one")
