@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 from pydantic import TypeAdapter
 
@@ -16,9 +14,7 @@ from functions.api.catalogue import Catalogue
 from functions.compat.service.shared_files import LockedJsonFile
 from functions.compat.voicevox.user_data import UserData
 from functions.train.artifacts import MAX_KEPT_BYTES, STAMP, Checkpoints
-from infra.local.commands.batch import BatchJob, BatchReport, convert_all
 from infra.local.commands.verify import run_verify
-from infra.local.commands.visitor import RecordingRequest, Visitor
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST
 from shared.characters.own.recordings import progress_prefix
@@ -26,9 +22,8 @@ from shared.runtime.settings import SettingsError
 from shared.speech.graphs.bundle_folders import seal_manifest
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
-from tests.unit.bundles.test_sample import HELLO, MEI
+from tests.unit.bundles.test_sample import MEI
 from tests.unit.graphs.bundles import write_bundle
-from tests.unit.local.test_batch import FakeService
 from tools.bundles.consent import QUESTIONS, ask_consent
 from tools.bundles.encoder_store import EncoderStore
 from tools.bundles.files import VoiceFileError
@@ -136,28 +131,6 @@ def test_a_vocabulary(make: Callable[[Path], Path], tmp_path: Path) -> None:
 def test_the_recording_of_a_sample(make: Callable[[Path], Path], tmp_path: Path) -> None:
     with pytest.raises(OSError, match="expected"):
         write_sample(MEI, make(tmp_path / "recording.wav"), tmp_path)
-
-
-async def test_a_recording_in_a_folder_that_is_converted(tmp_path: Path) -> None:
-    shutil.copy(HELLO, tmp_path / "long.webm")
-    sources = [HELLO, huge(tmp_path / "long.webm"), HELLO]
-    reports = [
-        BatchReport(BatchJob(source, tmp_path / f"{number}.wav"))
-        for number, source in enumerate(sources)
-    ]
-    service = FakeService()
-    async with httpx.AsyncClient(transport=httpx.MockTransport(service.answer)) as client:
-        await convert_all(
-            Visitor(client, "http://api.test", service.voices),
-            reports,
-            RecordingRequest(),
-            overwrite=False,
-            at_once=1,
-            started=lambda _report: None,
-            ended=lambda _report: None,
-        )
-    codes = [report.error and report.error.code for report in reports]
-    assert codes == ["unavailable", "too_large", None]  # the first one's listener is broken
 
 
 @BAD
