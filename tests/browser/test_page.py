@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from tests.browser.endpoints import Endpoints
     from tests.browser.visitor import Visitor
 
+# The sentences whose last two letters and full stop are not in one line.
+_CUT_ENDS = """
+() => [...document.querySelectorAll("p")].flatMap((p) => {
+  const last = p.lastChild;
+  if (!p.checkVisibility() || last?.nodeType !== Node.TEXT_NODE || last.length < 4) return [];
+  const range = document.createRange();
+  range.setStart(last, last.length - 3);
+  range.setEnd(last, last.length);
+  return range.getClientRects().length > 1 ? [p.textContent] : [];
+})
+"""
+
 _AXE = """
 async () => {
   const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
@@ -80,6 +92,14 @@ def test_nothing_is_cut_off_on_a_phone(open_page: OpenPage, width: int, locale: 
     held.go_on()
     visitor.wait_for("done")
     assert _overflow(visitor) == []
+
+
+@pytest.mark.parametrize("width", [375, 768])
+def test_japanese_sentences_do_not_end_in_the_middle_of_a_word(
+    open_page: OpenPage, width: int
+) -> None:
+    visitor = open_page(viewport={"width": width, "height": 900}, locale="ja-JP", microphone=None)
+    assert visitor.page.evaluate(_CUT_ENDS) == []
 
 
 @pytest.mark.parametrize("locale", ["en-GB", "ja-JP"])
