@@ -108,9 +108,10 @@ class Catalogue:
 
     async def choose(
         self, name: str | None, source: VoiceSource, visitor: CharacterChooser = ANYBODY
-    ) -> CharacterManifest:
+    ) -> tuple[CharacterManifest, bool]:
         """Find the character of an id, or the first that takes the source if none is named.
 
+        The second value tells whether it is an own character of this visitor's.
         `StorageUnavailableError` if it may be in the bucket, which does not answer.
         """
         if name is None and self._default is not None:
@@ -120,29 +121,29 @@ class Catalogue:
             if manifest is not None and source.is_taken_by(manifest):
                 name = self._default
         if name is not None and is_own_character(name):
-            own = await self._find_own(name, visitor)
+            own, is_owner = await self._find_own(name, visitor)
             if own is None:
                 detail = (
                     f"There is no character {name!r}; it was deleted or withdrawn by its owner."
                 )
                 raise Problem(422, ErrorCode.UNKNOWN_CHARACTER, detail)
-            return choose_character({name: own}, name, source)
+            return choose_character({name: own}, name, source), is_owner
         built_in = self._built_in()
         has_default = any(source.is_taken_by(each) for each in built_in.values())
         if name in built_in or (name is None and has_default):
-            return choose_character(built_in, name, source)
+            return choose_character(built_in, name, source), False
         await self._read_if_older_than(self._refresh_seconds)
         if name not in self._fetched:
             await self._read_if_older_than(min(UNKNOWN_OLD_SECONDS, self._refresh_seconds))
             if self._failure is not None:
                 raise self._failure
-        return choose_character(self._all(), name, source)
+        return choose_character(self._all(), name, source), False
 
     async def find(
         self, character_id: str, visitor: CharacterChooser = ANYBODY
     ) -> CharacterManifest:
         if is_own_character(character_id):
-            found = await self._find_own(character_id, visitor)
+            found, _ = await self._find_own(character_id, visitor)
         else:
             found = (await self.list()).get(character_id)
         if found is None:
@@ -151,20 +152,21 @@ class Catalogue:
 
     async def _find_own(
         self, character_id: str, visitor: CharacterChooser
-    ) -> CharacterManifest | None:
+    ) -> tuple[CharacterManifest | None, bool]:
         if self._bucket is None or self._own is None:
-            return None
-        name = await self._own.name_for(character_id, visitor)
-        if name is None:
-            return None
+            return None, False
+        known = await self._own.name_for(character_id, visitor)
+        if known is None:
+            return None, False
+        name, is_owner = known
         try:
-            return _rename((await self._bucket.read(character_id)).manifest, name)
+            return _rename((await self._bucket.read(character_id)).manifest, name), is_owner
         except NoSuchCharacterError:
-            return None
+            pass
         except ManifestError as error:
             extra = {"event": "character_not_listed"}
             _LOG.warning("a visitor's own character is not used: %s", error, extra=extra)
-            return None
+        return None, False
 
     def to_load(self, name: str | None) -> str | None:
         """Return the character that a converter must load first, or None for a built-in one."""

@@ -72,7 +72,9 @@ class VoiceIntake:
         self, requested: NewVoice, visitor: CharacterChooser, client: str | None = None
     ) -> tuple[Voice, SignedUpload]:
         """Create the document of a voice, and sign the address to upload its recording to."""
-        character = await self.catalogue.choose(requested.character, VoiceSource.SPEECH, visitor)
+        character, is_owner = await self.catalogue.choose(
+            requested.character, VoiceSource.SPEECH, visitor
+        )
         content_type = requested.content_type
         pitch_shift = None if requested.pitch_shift == "auto" else requested.pitch_shift
         if pitch_shift is not None and character.pitch is None:
@@ -86,7 +88,7 @@ class VoiceIntake:
         except UnsupportedContentTypeError as error:
             raise Problem(415, "unsupported_content_type", str(error)) from error
         options = Options(pitch_shift, requested.output_format, content_type)
-        voice = self._new_voice(character, options, visitor, client)
+        voice = self._new_voice(character, options, visitor, client, owns_character=is_owner)
         signed = await self.uploads.sign_upload(
             upload_name(voice.voice_id),
             content_type=content_type,
@@ -102,6 +104,8 @@ class VoiceIntake:
         options: Options,
         visitor: CharacterChooser,
         client: str | None,
+        *,
+        owns_character: bool,
     ) -> Voice:
         return voices_of.create(
             voices_of.new_voice_id(),
@@ -109,6 +113,7 @@ class VoiceIntake:
             options,
             now=self.now(),
             owner=visitor.uid,
+            owns_character=owns_character,
             client=client,
         )
 
@@ -201,7 +206,9 @@ class VoiceIntake:
 
         `PassingError` if a service does not answer; then no voice was created.
         """
-        character = await self.catalogue.choose(requested.character, VoiceSource.TEXT, visitor)
+        character, is_owner = await self.catalogue.choose(
+            requested.character, VoiceSource.TEXT, visitor
+        )
         style = requested.style
         if style and style not in {each.id for each in character.styles}:
             styles = "GET /api/v1/characters lists its styles"
@@ -214,7 +221,7 @@ class VoiceIntake:
             content_type=TEXT_CONTENT_TYPE,
             speaking=Speaking(**speaking),
         )
-        voice = self._new_voice(character, options, visitor, client)
+        voice = self._new_voice(character, options, visitor, client, owns_character=is_owner)
         # on_upload erases an object without a document, so the document comes first.
         await self.voices.create(voice)
         with about_voice(voice.voice_id):

@@ -321,15 +321,16 @@ class OwnCharacterAccess:
     store: OwnCharacterStore
     allows_public: bool
 
-    async def name_for(self, character_id: str, visitor: CharacterChooser) -> str | None:
-        """Return a character's name, or None if this visitor may not speak with it."""
+    async def name_for(
+        self, character_id: str, visitor: CharacterChooser
+    ) -> tuple[str, bool] | None:
+        """Return the name and whether it is the visitor's own; None if they may not use it."""
         try:
             character = (await self.store.read(character_id)).character
         except UnknownOwnCharacterError:
             return None
-        is_shared = character.visibility is not Visibility.PRIVATE
-        is_allowed = is_shared or character.is_owned_by(visitor.uid, visitor.key)
-        return character.name if is_allowed else None
+        is_owner = character.is_owned_by(visitor.uid, visitor.key)
+        return (character.name, is_owner) if character.is_usable(by_owner=is_owner) else None
 
     async def public(self) -> Mapping[str, str]:
         found = await self.store.find_public(_MOST_PUBLIC) if self.allows_public else ()

@@ -50,6 +50,7 @@ def build(config: ConvertSettings, services: ConversionServices) -> ConvertingAp
         build_conversion(config, stores, tools),
         admission,
         config.timeouts.conversion_deadline,
+        own_characters=stores.own_characters,
         traces=open_traces(config, "convert"),
     )
     routes = [

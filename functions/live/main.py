@@ -41,8 +41,6 @@ from shared.voices.tickets import Tickets
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from shared.speech.decoding.decoder import Decoder
-
 
 def build(
     config: LiveSettings,
@@ -60,7 +58,15 @@ def build(
     deadline = config.timeouts.conversion_deadline
     characters = lend_characters(config, tools, stores.open_characters)
     traces = open_traces(config, "live")
-    worker = Worker(stores.voices, characters, conversion, admission, deadline, traces=traces)
+    worker = Worker(
+        stores.voices,
+        characters,
+        conversion,
+        admission,
+        deadline,
+        own_characters=stores.own_characters,
+        traces=traces,
+    )
     live_conversion = LiveConversion(
         stores.voices, stores.uploads, conversion, characters, admission, worker
     )
@@ -69,7 +75,7 @@ def build(
         voices=stores.voices,
         conversion=live_conversion,
         max_seconds=config.max_seconds,
-        streams=_open_streams(config, tools.decoder, live_conversion),
+        streams=_open_streams(config, services, live_conversion),
     )
     per_client = PlacesPerClient(config.sockets_per_client, config.trusted_proxies)
     connections = ConnectionAdmission(config.allowed_origins, config.sockets, per_client)
@@ -92,14 +98,14 @@ def open_admission(config: LiveSettings) -> Admission:
 
 
 def _open_streams(
-    config: LiveSettings, decoder: Decoder, conversion: LiveConversion
+    config: LiveSettings, services: ConversionServices, conversion: LiveConversion
 ) -> RecordingStreams | None:
     if config.hearings == 0:
         return None
     # Threads of their own: complete recordings must not wait for previews.
     tools = StreamDependencies(
         partial(
-            decoder.open_stream,
+            services.tools.decoder.open_stream,
             limits=config.decode_limits,
             wall_seconds=config.listening_seconds,
         ),
@@ -107,6 +113,7 @@ def _open_streams(
         conversion.admission,
         heard_in=ThreadPoolExecutor(math.ceil(read_resources().cpus), "hearing"),
         ahead_in=ThreadPoolExecutor(config.concurrency, "ahead"),
+        own_characters=services.stores.own_characters,
     )
     return RecordingStreams(tools, config.hearings)
 

@@ -20,6 +20,7 @@ import soxr
 
 from functions.live import protocol
 from functions.live.protocol import PreviewEnd
+from shared.characters.own.store import require_usable
 from shared.conversion.stages import conversion_options
 from shared.runtime.logs import about_voice
 from shared.speech.engines.interface import ConvertsAhead, EarlyPieces
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     """Sends a message, unless others still wait to be sent; returns whether it is sent."""
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
+    from shared.characters.own.store import OwnCharacterStore
     from shared.conversion.characters import CharacterLender, LoadedCharacter
     from shared.speech.decoding.process_output import DecodedStream
     from shared.speech.decoding.recording import Recording
@@ -243,6 +245,7 @@ class StreamDependencies:
     admission: Admission
     heard_in: Executor
     ahead_in: Executor
+    own_characters: OwnCharacterStore | None = None
 
 
 class RecordingStreams:
@@ -322,6 +325,7 @@ class RecordingStream:
     async def _run(self) -> None:
         with about_voice(self._voice.voice_id), self._report_failures():
             tools, options = self._streams.tools, conversion_options(self._voice, self.ahead)
+            await require_usable(self._voice, tools.own_characters)
             async with tools.characters.lend(self._voice.character) as character:
                 engine, phrases = character.engine, None
                 if isinstance(engine, ConvertsAhead):

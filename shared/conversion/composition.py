@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp
 
+    from shared.characters.own.store import OwnCharacterStore
     from shared.container.supervision import Supervision
     from shared.conversion.characters import CharacterLender
     from shared.conversion.provenance import CredentialSettings
@@ -53,12 +54,13 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The store and the buckets of an instance; without a bucket of characters the last is None."""
+    """The stores and buckets of an instance; the last two are None where all is built in."""
 
     voices: VoiceStore
     uploads: Bucket
     results: Bucket
     open_characters: Callable[[], Bucket] | None = None
+    own_characters: OwnCharacterStore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,16 +191,20 @@ async def serve(
         finishes_when_interrupted=finishes_when_interrupted,
     )
     await stores.voices.aclose()
+    if stores.own_characters is not None:
+        await stores.own_characters.aclose()
 
 
 def open_stores(config: ConverterSettings) -> Stores:
     """Open the clients; must be called in the event loop that uses them."""
     signer = clients.open_signer(config)
+    has_own = config.characters_bucket is not None
     return Stores(
         voices=clients.open_voices(config),
         uploads=clients.open_bucket(config, config.uploads_bucket),
         results=clients.open_bucket(config, config.results_bucket, signer),
         open_characters=clients.characters_opener(config),
+        own_characters=clients.open_own_characters(config) if has_own else None,
     )
 
 

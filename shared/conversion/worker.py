@@ -21,6 +21,7 @@ from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.characters.own.store import require_usable
 from shared.conversion.leases import Lease, take_lease
 from shared.ports import NO_TRACES
 from shared.runtime.logs import about_voice
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
+    from shared.characters.own.store import OwnCharacterStore
     from shared.container.admission import Admission, PassOn, Turn
     from shared.conversion.characters import CharacterLender, LoadedCharacter
     from shared.conversion.stages import Conversion, Outcome
@@ -169,9 +171,11 @@ class Worker:
         admission: Admission,
         deadline_seconds: float,
         *,
+        own_characters: OwnCharacterStore | None = None,
         traces: Traces = NO_TRACES,
     ) -> None:
         self._traces = traces
+        self._own_characters = own_characters
         self._voices = voices
         self._characters = characters
         self._conversion = conversion
@@ -323,6 +327,7 @@ class Worker:
         self, lease: Lease, attempt: Attempt, held: AsyncExitStack
     ) -> Outcome:
         voice, now = lease.voice, asyncio.get_running_loop().time
+        await require_usable(voice, self._own_characters)
         begin = now()
         # A voice that waits for its character keeps no other voice from being converted.
         character = await self._borrow(voice.character, held)

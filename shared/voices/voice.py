@@ -241,6 +241,7 @@ class Voice:
     status: Status = Status.WAITING
     options: Options = field(default_factory=Options)
     owner: str | None = None  # Firebase uid of the signed-in visitor
+    owns_character: bool = False  # the visitor may use the character also while it is private
     # Pseudonym of the network that created the voice, so that converters can share their capacity
     # fairly; None if unknown, and once the voice is final.
     client: str | None = None
@@ -279,6 +280,7 @@ def create(
     *,
     now: datetime,
     owner: str | None = None,
+    owns_character: bool = False,
     client: str | None = None,
 ) -> Voice:
     return Voice(
@@ -286,6 +288,7 @@ def create(
         character=character,
         options=options,
         owner=owner,
+        owns_character=owns_character,
         client=client,
         created_at=now,
         updated_at=now,

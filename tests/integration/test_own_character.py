@@ -80,10 +80,15 @@ async def test_a_visitor_makes_a_character_hears_it_and_deletes_it(
                 if {"ja": "Ada", "en": "Ada"} in [each["name"] for each in listed]:
                     break
                 await asyncio.sleep(0.5)
-        assert (await client.post("/api/v1/voices", json=wish)).status_code == 201
+        voice = (await client.post("/api/v1/voices", json=wish)).json()
+        await client.patch(path, json={"visibility": "private"}, headers=key)
+        upload = voice["upload"]
+        await client.put(upload["url"], headers=upload["headers"], content=speech(2))
+        withdrawn = await client.get(f"/api/v1/conversion/{voice['voice_id']}")
+        assert withdrawn.json()["code"] == "unknown_character", withdrawn.text
 
         assert (await client.delete(path, headers=key)).status_code == 204
 
-        refused = await client.post("/api/v1/voices", json=wish)
+        refused = await client.post("/api/v1/voices", json=wish, headers=key)
         assert (refused.status_code, refused.json()["code"]) == (422, "unknown_character")
         assert (await client.get(path, headers=key)).status_code == 404

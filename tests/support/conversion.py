@@ -30,6 +30,7 @@ from shared.voices.voice import Status
 from tests.support.characters import a_manifest
 from tests.support.clock import loop_now, loop_seconds
 from tests.support.messages import conversion_message
+from tests.support.stores import CountedOwnCharacters
 from tests.support.voices import a_queued, a_result, an_upload
 
 if TYPE_CHECKING:
@@ -341,6 +342,7 @@ class WorkerStage:
         self.traces = traces
         self.voices = LoopVoices()
         self.characters = FakeCharacters()
+        self.own_characters = CountedOwnCharacters()
         self.lender = characters or self.characters
         self.conversion = FakeConversion()
         self.running, self.waiting = running, waiting
@@ -360,6 +362,7 @@ class WorkerStage:
             cast("Conversion", conversion or self.conversion),
             self.admission,
             DEADLINE,
+            own_characters=self.own_characters,
             traces=self.traces,
         )
 

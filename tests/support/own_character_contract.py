@@ -76,6 +76,10 @@ def a_cleaned(now: datetime = NOW) -> OwnCharacter:
     return own.without_recordings(a_ready(now), now)
 
 
+def a_shared(now: datetime = NOW) -> OwnCharacter:
+    return own.share(a_ready(now), own.Visibility.LINK, now)
+
+
 def a_public(now: datetime = NOW) -> OwnCharacter:
     return own.share(a_ready(now), own.Visibility.PUBLIC, now)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -125,6 +125,7 @@ class _Deployables:
     environments: Mapping[str, Mapping[str, str]]
     voices: MemoryVoices
     topics: MemoryTopics
+    own_characters: MemoryOwnCharacters = field(default_factory=MemoryOwnCharacters)
 
     @asynccontextmanager
     async def converters(self, addresses: Addresses) -> AsyncIterator[ASGIApp]:
@@ -136,6 +137,7 @@ class _Deployables:
             uploads=clients.open_bucket(config, config.uploads_bucket),
             results=clients.open_bucket(config, config.results_bucket, clients.open_signer(config)),
             open_characters=clients.characters_opener(config),
+            own_characters=self.own_characters,
         )
         user_data = UserData.open()
         async with start_tools(config, user_data.front_end()) as tools:
@@ -158,7 +160,7 @@ class _Deployables:
         if options is None:
             return None
         config = self.load(ApiSettings, "api")
-        return LocalTrainer(config, options, MemoryOwnCharacters())
+        return LocalTrainer(config, options, self.own_characters)
 
     def api(self, maker: LocalTrainer | None) -> ASGIApp:
         config = self.load(ApiSettings, "api")

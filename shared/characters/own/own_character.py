@@ -114,6 +114,9 @@ class OwnCharacter:
             return uid == self.owner
         return key is not None and self.is_key(key)
 
+    def is_usable(self, *, by_owner: bool) -> bool:
+        return by_owner or self.visibility is not Visibility.PRIVATE
+
 
 def digest_of(key: str) -> str:
     """Return the stored digest of an owner's secret."""

@@ -1,12 +1,14 @@
-"""The port to the documents of visitors' own characters, and `change_own`, which changes them."""
+"""The port to the documents of visitors' own characters, and what is changed and asked with it."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from shared.characters.bucket import is_own_character
 from shared.characters.consent import ConsentSentence
 from shared.characters.own.own_character import (
     OwnCharacter,
@@ -19,10 +21,13 @@ from shared.characters.own.own_character import (
     is_public,
 )
 from shared.voices.store import COMPETITION_LIMIT, ConflictError
+from shared.voices.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
+
+    from shared.voices.voice import Voice
 
 
 class DayLimit(StrEnum):
@@ -134,6 +139,22 @@ async def change_own(
     raise ConflictError(
         f"character {character_id} was changed by others {COMPETITION_LIMIT} times in a row"
     )
+
+
+async def require_usable(voice: Voice, store: OwnCharacterStore | None) -> None:
+    """Refuse an own character that was withdrawn or deleted since the voice was created.
+
+    Any other character costs no read. Raises VoiceError (`unknown_character`), or
+    StoreUnavailableError.
+    """
+    if store is None or not is_own_character(voice.character):
+        return
+    with suppress(UnknownOwnCharacterError):
+        character = (await store.read(voice.character)).character
+        if character.is_usable(by_owner=voice.owns_character):
+            return
+    message = f"The character {voice.character!r} was deleted or withdrawn by its owner."
+    raise VoiceError(ErrorCode.UNKNOWN_CHARACTER, message)
 
 
 COLLECTION: Final = "own_characters"

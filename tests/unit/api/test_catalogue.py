@@ -37,7 +37,7 @@ class CatalogueStage:
         return list(await self.catalogue.list())
 
     async def chosen(self, name: str | None) -> str:
-        return (await self.catalogue.choose(name, VoiceSource.SPEECH)).id
+        return (await self.catalogue.choose(name, VoiceSource.SPEECH))[0].id
 
 
 @in_virtual_time

@@ -28,7 +28,7 @@ from shared.characters.own.recordings import (
 from shared.characters.own.store import DayLimits, UnknownOwnCharacterError, change_own
 from tests.support.buckets import MemoryBucket
 from tests.support.clock import Calendar
-from tests.unit.api.stage import ApiStage, UidTokens, problem
+from tests.unit.api.stage import ApiStage, UidTokens, WatchedVoices, problem
 from tests.unit.characters.character_objects import put_character
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class Workshop:
             allows_public=allows_public,
         )
         self.access = OwnCharacterAccess(self.store, allows_public)
+        self.voices = WatchedVoices()
 
     def wake_trainer(self) -> None:
         self.woken += 1
@@ -82,6 +83,7 @@ class Workshop:
             limits=RequestLimits(per_minute=0, waiting=0, trusted_proxies=1),
             own=self.access,
             verifier=verifier,
+            voices=self.voices,
         )
         return stage.http
 
@@ -411,6 +413,18 @@ async def test_a_private_character_is_its_owners_and_a_link_can_be_withdrawn(rea
     assert await ready.statuses({}) == (201, 200, False)
     await ready.patch(visibility="private")
     assert await ready.statuses({}) == (422, 404, False)
+
+
+@pytest.mark.parametrize("source", [{}, {"text": "はい。"}])
+async def test_a_voice_says_whether_its_character_is_its_visitors_own(
+    ready: Owner, source: dict[str, str]
+) -> None:
+    await ready.patch(visibility="link")
+    body = {"character": ready.id} | source
+    for headers, is_owner in ((ready.key, True), ({}, False)):
+        made = await ready.client.post("/api/v1/voices", json=body, headers=headers)
+        voice = (await ready.workshop.voices.read(made.json()["voice_id"])).voice
+        assert voice.owns_character is is_owner
 
 
 async def test_nothing_is_shared_before_it_is_ready_or_where_it_is_not_allowed(

@@ -28,6 +28,7 @@ from tests.support.conversion import (
     LoopVoices,
     open_gate,
 )
+from tests.support.stores import CountedOwnCharacters
 from tests.support.voices import a_waiting
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class LiveStage:
     max_held_bytes: int = 50_000
     streams: RecordingStreams | None = None
     voices: LoopVoices = field(default_factory=LoopVoices)
+    own_characters: CountedOwnCharacters = field(default_factory=CountedOwnCharacters)
     uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
     tickets: Tickets = field(default_factory=lambda: Tickets(["k" * 32]))
 
@@ -119,7 +121,14 @@ class LiveStage:
         self.conversion = FakeConversion()
         conversion, characters = cast("Conversion", self.conversion), FakeCharacters()
         admission = Admission(running=self.running, waiting=self.sockets)
-        self.worker = Worker(self.voices, characters, conversion, admission, DEADLINE)
+        self.worker = Worker(
+            self.voices,
+            characters,
+            conversion,
+            admission,
+            DEADLINE,
+            own_characters=self.own_characters,
+        )
         shared = SessionDependencies(
             tickets=self.tickets,
             voices=self.voices,
@@ -143,9 +152,9 @@ class LiveStage:
         await self.service.drain(5.0)
         await self.worker.drain()
 
-    async def add(self) -> str:
+    async def add(self, voice: Voice | None = None) -> str:
         """Create a voice; return its voice_id."""
-        voice = a_waiting()
+        voice = voice or a_waiting()
         await self.voices.create(voice)
         return voice.voice_id
 

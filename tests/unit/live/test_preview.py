@@ -6,6 +6,7 @@ import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,8 @@ from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
 from shared.voices import voice as voices_of
 from shared.voices.voice import ErrorCode, Options, VoiceError
+from tests.support.own_character_contract import MANY, a_ready
+from tests.support.stores import CountedOwnCharacters
 from tests.unit.live.stage import close
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 MEI = ROOT / "characters/mei"
+WITHDRAWN = a_ready()
 RATE = 24_000
 NOW = datetime(2026, 3, 4, tzinfo=UTC)
 TENTH = np.full(RATE // 10, 0.25, np.float32)
@@ -163,12 +167,20 @@ class PreviewStage:
         options = Options(pitch_shift=3)
         self.voice = voices_of.create(voices_of.new_voice_id(), "mei", options, now=NOW)
         character = LoadedCharacter(read_manifest(MEI / "character.json"), engine)
-        self.characters = LendingCharacters({"mei": character})
+        self.characters = LendingCharacters({"mei": character, WITHDRAWN.character_id: character})
+        self.own_characters = CountedOwnCharacters()
         self.streams = RecordingStreams(self.tools(self.decoder.open_stream, executor), places)
 
     def tools(self, open_stream: Any, executor: ThreadPoolExecutor) -> StreamDependencies:
         self.admission = Admission(running=2, waiting=0)
-        return StreamDependencies(open_stream, self.characters, self.admission, executor, executor)
+        return StreamDependencies(
+            open_stream,
+            self.characters,
+            self.admission,
+            executor,
+            executor,
+            self.own_characters,
+        )
 
     def open(self) -> RecordingStream:
         return self.streams.open(self.voice, self.visitor.send)
@@ -212,6 +224,18 @@ async def test_a_visitor_hears_samples_with_the_number_of_the_first(stage: Previ
     assert [first for first, _ in frames] == [0, 2400, 4800]
     assert all((samples == 16384).all() for _, samples in frames)
     assert stage.decoder.streams[0].is_closed
+
+
+async def test_nothing_is_heard_of_a_withdrawn_character(stage: PreviewStage) -> None:
+    await stage.own_characters.create(WITHDRAWN, limits=MANY, by="somebody")
+    stage.voice = replace(stage.voice, character=WITHDRAWN.character_id)
+    hearing = stage.open()
+    hearing.feed(b"a")
+
+    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unavailable"}
+    assert await hearing.character() is None
+    assert stage.characters.lent == 0
+    await close(hearing)
 
 
 async def test_what_a_slow_visitor_misses_leaves_a_gap_in_the_numbers(stage: PreviewStage) -> None:

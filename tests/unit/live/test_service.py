@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -24,8 +25,9 @@ from shared.voices.store import change, conversion_answer
 from shared.voices.voice import ErrorCode, Status, new_voice_id
 from tests.support.conversion import SOUND
 from tests.support.logs import log_book
+from tests.support.own_character_contract import MANY, a_ready
 from tests.support.virtual_time import in_virtual_time, settle
-from tests.support.voices import ERROR, an_upload
+from tests.support.voices import ERROR, a_waiting, an_upload
 from tests.unit.live.stage import (
     DATA,
     LISTENING_SECONDS,
@@ -160,6 +162,21 @@ async def test_a_recording_that_cannot_be_converted_fails_the_voice(
     told = {"type": "failed", "code": code.value, "message": voice.error.message}
     assert client.messages[-1] == told
     assert client.close == (1000, "")
+
+
+@in_virtual_time
+async def test_a_recording_for_a_withdrawn_character_fails_the_voice_unheard(
+    stage: LiveStage,
+) -> None:
+    character = a_ready()
+    await stage.own_characters.create(character, limits=MANY, by="somebody")
+    voice_id = await stage.add(replace(a_waiting(), character=character.character_id))
+
+    client = await stage.speak(voice_id).ended()
+
+    assert client.types == ["ready", "failed"]
+    assert client.messages[-1]["code"] == "unknown_character"
+    assert client.sound == b""
 
 
 @in_virtual_time

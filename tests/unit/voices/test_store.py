@@ -174,8 +174,8 @@ def test_the_path_and_the_fields_are_those_that_clients_read() -> None:
     document = to_document(a_done())
 
     assert " ".join(document) == (
-        "character created_at updated_at expire_at status options owner client input attempt"
-        " handed_back lease_expires_at stage result error timings"
+        "character created_at updated_at expire_at status options owner owns_character client input"
+        " attempt handed_back lease_expires_at stage result error timings"
     )
     assert (document["status"], document["created_at"]) == ("done", NOW)
     assert set(document["result"]) >= {"bucket", "object", "url", "url_expires_at", "sha256"}
