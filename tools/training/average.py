@@ -34,7 +34,7 @@ _VERSIONS = 3
 
 @dataclass(frozen=True)
 class Sources:
-    """What is learnt beside the shipped readers or `others`; without `begin`, random weights."""
+    """Speech beside the shipped readers or `others`; without `begin`, random weights learn."""
 
     voices: Path
     others: Path | None = None

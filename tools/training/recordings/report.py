@@ -8,11 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
 
-import matplotlib as mpl
-import numpy as np
-
 from shared.speech.results.audio_files import write_wav
 from tools.bundles.consent import Consent
+from tools.bundles.sample import draw_spectrograms
 from tools.training.decoder.features import RATE, Floats
 from tools.training.judges.judgement import ComparedClip, ErrorRate, Figures, compare, write_between
 from tools.training.judges.panel import Recogniser
@@ -20,9 +18,6 @@ from tools.training.recordings.comparison import Comparison
 from tools.training.recordings.selection import RECOMMENDED_SECONDS, Selection, seconds_by_reason
 from tools.training.recordings.usable_speech import SILENCE, DroppedSpeech
 from tools.training.recordings.work_folder import clock
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 
 _SHOWN = 8
 
@@ -148,21 +143,6 @@ _STYLE = (
 )
 
 
-def spectrograms(file: Path, waves: dict[str, Floats]) -> None:
-    figure, axes = plt.subplots(len(waves), 1, figsize=(11, 2.6 * len(waves)), sharex=True)
-    for axis, (title, wave) in zip(np.atleast_1d(axes), waves.items(), strict=True):
-        top = 10 * np.log10(np.square(np.abs(np.fft.rfft(wave[:RATE]))).max() / RATE + 1e-9) - 30
-        # Where nothing is heard, the picture needs something to take a logarithm of.
-        audible = wave + 1e-7 * np.random.default_rng(0).standard_normal(len(wave))
-        axis.specgram(audible, NFFT=512, Fs=RATE, noverlap=432, vmin=top - 70, vmax=top)
-        axis.set_title(title, fontsize=9, loc="left")
-        axis.set_ylabel("Hz")
-    figure.tight_layout()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=60)
-    plt.close(figure)
-
-
 def write_samples(folder: Path, judgement: Comparison) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     files = []
@@ -172,7 +152,9 @@ def write_samples(folder: Path, judgement: Comparison) -> list[Path]:
         waves = {f"{clip.name}: as recorded": clip.original}
         if clip.synthesis is not None:
             waves["synthesis alone"] = clip.synthesis
-        spectrograms(file.with_suffix(".png"), waves | {"converted": clip.converted})
+        waves["converted"] = clip.converted
+        sounds = {title: (wave, RATE) for title, wave in waves.items()}
+        draw_spectrograms(file.with_suffix(".png"), sounds)
         files.append(file)
     return files
 
