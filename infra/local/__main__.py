@@ -280,7 +280,7 @@ def require_character(wanted: str, running: RunningCloud | None = None) -> None:
 
 def find_running(parsed: argparse.Namespace) -> RunningCloud | None:
     """Find a local cloud that `serve` keeps up, unless the user wants another one."""
-    if parsed.embedded is not None or parsed.trace is not None:
+    if parsed.embedded is not None or vars(parsed).get("trace") is not None:
         return None
     return find_running_cloud(CloudOptions().folder)
 
@@ -353,11 +353,16 @@ async def live(parsed: argparse.Namespace) -> int:
     # Imported here: the other commands do without its packages.
     from infra.local.commands.live import SpeechSource, run_live  # noqa: PLC0415
 
-    require_character(parsed.character)
-    source = SpeechSource(None if parsed.microphone else parsed.path, parsed.seconds)
-    wish = RecordingRequest(character=parsed.character)
-    options = CloudOptions()
-    await run_live(options, wish, source, embedded=parsed.embedded, output=parsed.output)
+    running = find_running(parsed)
+    require_character(parsed.character, running)
+    await run_live(
+        CloudOptions(),
+        RecordingRequest(character=parsed.character),
+        SpeechSource(None if parsed.microphone else parsed.path, parsed.seconds),
+        embedded=parsed.embedded,
+        output=parsed.output,
+        api=running.api if running else None,
+    )
     return 0
 
 

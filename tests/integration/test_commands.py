@@ -20,8 +20,9 @@ from av.audio.stream import AudioStream
 
 from infra.local.cloud.local_cloud import find_running_cloud, published_endpoints
 from infra.local.cloud.start import local_cloud
-from infra.local.commands import batch
+from infra.local.commands import batch, live
 from infra.local.commands.batch import BatchJob, run_batch, run_text
+from infra.local.commands.live import SpeechSource, run_live
 from infra.local.commands.visitor import RecordingRequest, TextRequest
 from infra.local.configuration.names import Ports
 from infra.local.configuration.options import CloudOptions
@@ -143,7 +144,8 @@ async def test_a_local_cloud_that_runs_already_converts_what_its_limits_allow(
             running = await asyncio.to_thread(find_running_cloud, tmp_path)
         assert running is not None
         assert "hina" in running.characters
-        monkeypatch.setattr(batch, "local_cloud", start)
+        for module in (batch, live):
+            monkeypatch.setattr(module, "local_cloud", start)
         speak = partial(run_text, options, overwrite=True, embedded=None, api=running.api)
         await speak(TextRequest("Hello.", "ned"), output=tmp_path / "hello.wav")
         job = BatchJob(SAMPLE, tmp_path / "sample.wav")
@@ -155,12 +157,16 @@ async def test_a_local_cloud_that_runs_already_converts_what_its_limits_allow(
             embedded=None,
             api=running.api,
         )
+        source, spoken = SpeechSource(SAMPLE, 5.0), tmp_path / "live.wav"
+        wish = RecordingRequest("hina")
+        await run_live(options, wish, source, embedded=None, output=spoken, api=running.api)
         with pytest.raises(StartedError):
             await speak(TextRequest("word " * 300, "ned"), output=tmp_path / "long.wav")
 
     assert report.error is None
     assert (tmp_path / "hello.wav").stat().st_size > 10_000
     assert job.target.stat().st_size > 10_000
+    assert spoken.stat().st_size > 10_000
     assert find_running_cloud(tmp_path) is None
 
 

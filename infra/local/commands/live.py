@@ -8,7 +8,7 @@ import json
 import shutil
 import sys
 import time
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -23,6 +23,7 @@ from infra.local.commands.demo import StepPrinter
 from infra.local.commands.visitor import (
     RecordingRequest,
     RequestRefusedError,
+    ServedVoices,
     Visitor,
     content_type_of,
     open_client,
@@ -214,22 +215,32 @@ async def run_live(
     *,
     embedded: bool | None,
     output: Path,
+    api: str | None = None,
 ) -> None:
-    """Send speech as it is spoken, and leave the result at `output`."""
+    """Send speech as it is spoken, and leave the result at `output`.
+
+    Args:
+        api: of a local cloud that runs already; None to start one.
+    """
     if source.path is None:
         _recorder(source.seconds)  # complains before anything is started
     steps = StepPrinter(Console())
-    steps.show("starting the local cloud")
-    async with local_cloud(options, embedded=embedded, note=steps.show) as cloud:
+    async with AsyncExitStack() as stack:
+        if api is None:
+            steps.show("starting the local cloud")
+            starting = local_cloud(options, embedded=embedded, note=steps.show)
+            api = (await stack.enter_async_context(starting)).addresses.api
+        else:
+            steps.show(f"the local cloud that runs already listens: {api}")
         content_type = "audio/wav" if source.path is None else content_type_of(source.path)
         async with open_client() as client:
-            visitor = Visitor(client, cloud.addresses.api, cloud.voices)
+            visitor = Visitor(client, api, ServedVoices(client, api))
             created = await visitor.create(wish, content_type)
         steps.show(f"POST /api/v1/voices: voice {created['voice_id']} and a ticket")
         sound = await speak(created, source, content_type, steps)
     await asyncio.to_thread(output.parent.mkdir, parents=True, exist_ok=True)
     await asyncio.to_thread(output.write_bytes, sound)
-    steps.show("everything is stopped; the converted recording:")
+    steps.show("the converted recording:")
     steps.say(str(output))
 
 
