@@ -46,8 +46,13 @@ def try_everything(
             "([site, voice, user]) => window.harness.tryEverything(site, voice, user)",
             [cloud.site(), voice_id, user],
         )
-        # The SDK reports each refusal on the console, too.
-        visitor.complaints[:] = [each for each in visitor.complaints if "Firestore" not in each]
+        # The SDK reports each refusal on the console, and looks for the internet by an image where
+        # an answer is late, which the page's policy forbids.
+        visitor.complaints[:] = [
+            each
+            for each in visitor.complaints
+            if "Firestore" not in each and "cleardot" not in each
+        ]
         return outcomes
 
     return try_everything
