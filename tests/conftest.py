@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = ("tests/robustness/", "tests/integration/firestore/", "tests/unit/capacity/")
-"""Folders whose files share what takes long to start or to compile: a cloud, an emulator, Numba."""
+TOGETHER = ("tests/robustness/faults/", "tests/integration/firestore/")
+"""Folders whose files share what takes long to start: a cloud, an emulator."""
 
 TRAINER = Path(__file__).parents[1] / ".nox" / "training" / "bin" / "python"
 """The Python that has PyTorch; `nox -s install` makes it."""
