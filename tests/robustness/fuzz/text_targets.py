@@ -42,13 +42,16 @@ def reading_texts() -> Iterator[Callable[[bytes], str]]:
 
 def _read_text(front_end: FrontEnd, data: bytes) -> str:
     text = data.decode(errors="ignore")[:LONGEST_TEXT]
-    spoken = phonemes(front_end.read(normalise(text)))
-    if not len(spoken.phones) == len(spoken.tones) == sum(spoken.word2ph):
-        raise UncleanError(f"phones that do not fit together: {spoken!r}"[:300])
+    pieces = read_sentences(front_end, map(normalise, split_sentences(text)))
+    spoken = [phonemes(reading) for reading in pieces]
+    for each in spoken:
+        if not len(each.phones) == len(each.tones) == sum(each.word2ph):
+            raise UncleanError(f"phones that do not fit together: {each!r}"[:300])
     sentences = split_sentences(front_end.write(write_out(text)))
     readings = list(read_sentences(front_end, sentences))
     for reading in readings:
         if len(list(words_of_phones(reading))) != len(tones_of_phones(reading.labels)):
             raise UncleanError(f"phones without a word: {reading!r}"[:300])
     phrases = [accent_phrases(reading) for reading in readings]
-    return "result" if spoken.has_sound or any(phrases) else "nothing to say"
+    has_sound = any(each.has_sound for each in spoken)
+    return "result" if has_sound or any(phrases) else "nothing to say"
