@@ -28,23 +28,20 @@ from shared.speech.signal.streaming import Pauses
 from shared.voices.voice import PassingError, VoiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from concurrent.futures import Executor
 
+    from shared.characters.own.store import OwnCharacterStore
     from shared.container.admission import Admission
-    from shared.speech.decoding.process_output import DecodedPiece
+    from shared.conversion.characters import CharacterLender, LoadedCharacter
+    from shared.speech.decoding.process_output import DecodedPiece, DecodedStream
+    from shared.speech.decoding.recording import Recording
     from shared.speech.engines.interface import ConversionOptions, Engine
     from shared.speech.signal.sound import Samples
+    from shared.voices.voice import Voice
 
     Send = Callable[[str | bytes], bool]
     """Sends a message, unless others still wait to be sent; returns whether it is sent."""
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-
-    from shared.characters.own.store import OwnCharacterStore
-    from shared.conversion.characters import CharacterLender, LoadedCharacter
-    from shared.speech.decoding.process_output import DecodedStream
-    from shared.speech.decoding.recording import Recording
-    from shared.voices.voice import Voice
 
     OpenStream = Callable[[bytes], Awaitable[DecodedStream]]
     """Begins to decode a recording whose first bytes are given; see `Decoder.open_stream`."""
