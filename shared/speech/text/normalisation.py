@@ -43,9 +43,12 @@ def group_in_kanji(group: str) -> str:
 
 # Kanji of names, and their usual form, to which Unicode's compatibility does not map them.
 _VARIANT = str.maketrans(
-    "﨑﨔﨟𠮷𠮟𣘺𫝆𡈽𡌛𡶜𢛳𢌞𠝏𫞊𫞎𫞏𫝷𫝶𫟪𫟨𡧃𤋮𣳾𦥑𥔎𫝍𫝑𫝌𫝯𫞘",
-    "崎欅臈吉叱橋今土野岸徳廻剣栃橋橋座座邉遠宇煕泰臼埼岡勢與學渕",
+    "﨑﨔﨟內黑圡𠮷𠮟𣘺𫝆𡈽𡌛𡶜𢛳𢌞𠝏𫞊𫞎𫞏𫝷𫝶𫟪𫟨𡧃𤋮𣳾𦥑𥔎𫝍𫝑𫝌𫝯𫞘",
+    "崎欅臈内黒土吉叱橋今土野岸徳廻剣栃橋橋座座邉遠宇煕泰臼埼岡勢與學渕",
 )
+
+# They choose one of a kanji's forms.
+_SELECTORS = re.compile("[\ufe00-\ufe0e\U000e0100-\U000e01ef]")
 
 _TAG_NAMES = (
     "a|abbr|b|big|blockquote|br|center|code|div|em|font|h[1-6]|hr|html|i|img|li|mark|ol|p|pre|s"
@@ -71,7 +74,7 @@ def plain_text(text: str) -> str:
         text = _TAG.sub(lambda found: "、" if _BREAK.fullmatch(found[1]) else "", aliased)
     if "&" in text:
         text = _ENTITY.sub(lambda found: html.unescape(found[0]), text)
-    return text.translate(_VARIANT)
+    return _SELECTORS.sub("", text).translate(_VARIANT)
 
 
 _SEPARATED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")

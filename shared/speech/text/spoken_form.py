@@ -19,7 +19,8 @@ def read_pairs(table: str) -> dict[str, str]:
 _UNUSUAL = str.maketrans(dict(zip("〜～−‐–—―⁄’‘〇\n\r\t", "~~---、、/''○。。 ", strict=True)))
 _MATHEMATICAL = read_pairs("""
     × かける  ÷ わる  ± プラスマイナス  = イコール  ≠ ノットイコール  ≒ ニアリーイコール
-    + プラス  √ ルート  ∞ 無限大  < 小なり  > 大なり
+    + プラス  √ ルート  ∞ 無限大  < 小なり  > 大なり  ≦ 小なりイコール  ≧ 大なりイコール
+    ≤ 小なりイコール  ≥ 大なりイコール
 """)
 _SIGNS = {
     **read_pairs("& アンド  @ アット  〒 郵便番号  ‰ パーミル  © コピーライト  ♂ オス  ♀ メス"),
@@ -38,6 +39,8 @@ _UNITS = read_pairs("""
     kg キログラム  mg ミリグラム  g グラム  kcal キロカロリー  cal カロリー  ml ミリリットル
     dl デシリットル  l リットル  kw キロワット  w ワット  mah ミリアンペアアワー  v ボルト
     ms ミリ秒  db デシベル  fps エフピーエス  px ピクセル  pt ポイント  bit ビット
+    m/s2 メートル毎秒毎秒  kwh キロワット時  hpa ヘクトパスカル  ha ヘクタール  t トン  cc シーシー
+    μm マイクロメートル  nm ナノメートル  μg マイクログラム  μs マイクロ秒
 """)
 _CURRENCIES = read_pairs("$ ドル  ¥ 円  € ユーロ  £ ポンド  ₩ ウォン")
 _EMOJI_BY_NAME = read_pairs("""
@@ -59,89 +62,31 @@ _WORDS = read_pairs("""
     垢バン あかバン  裏垢 うらあか  鍵垢 かぎあか  歌枠 うたわく  低評価 ていひょうか
 """)
 
-_URL = re.compile(r"(?:https?://|www\.)[!-~]+", re.IGNORECASE)
-_MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+", re.ASCII)
-_MAIL_SIGNS = str.maketrans({"@": "アットマーク", ".": "ドット", "-": "ハイフン", "+": "プラス"})
-_LAUGHTER = re.compile(r"(?<![A-Za-z0-9])[wW]+(?![A-Za-z0-9])")
-_SEPARATED = re.compile(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?![\d,])")
-_AMOUNT = re.compile(r"([$¥€£₩])\s?(\d+(?:\.\d+)?)([万億兆]?)")
-_DATE = re.compile(r"(?<![\d/.-])(\d{4})([/.-])(\d{1,2})\2(\d{1,2})(?![\d/-]|\.\d)")
 _DAY_FOLLOWS = re.compile(r"\b(?:on|by|until|till|since|from|before|after|due)\s$", re.IGNORECASE)
-_SLASH = re.compile(r"(?<![\d/.])(\d{1,3})/(\d{1,4})(?![\d/]|\.\d)(?=(.?))")
+_MAIL_SIGNS = str.maketrans({"@": "アットマーク", ".": "ドット", "-": "ハイフン", "+": "プラス"})
 _MONTHS = read_pairs("""
     Jan January  Feb February  Mar March  Apr April  Jun June  Jul July  Aug August  Sep September
     Sept September  Oct October  Nov November  Dec December
 """)
-_MONTH = re.compile(rf"\b({'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?(?=\s?\d)")
 _ORDINALS = read_pairs("1 ファースト  2 セカンド  3 サード")
-_ORDINAL = re.compile(r"(?<![\dA-Za-z])(\d+)(?:st|nd|rd|th)(?![A-Za-z])")
-_BEFORE_TIME = re.compile(r"(?<=\d)T(?=\d\d:\d\d)")
-_BETWEEN_DIGITS = re.compile(r"(?<=\d)ー(?=\d)")
-_AMERICAN_DATE = re.compile(r"(?<![\d/.])(\d{1,2})/(\d{1,2})/(\d{4})(?![\d/]|\.\d)")
-_DAYS = re.compile(r"(?<![\d/.])(\d{1,2})/(\d{1,2})\s?[~-]\s?(\d{1,2})/(\d{1,2})(?![\d/]|\.\d)")
-_TIME = re.compile(r"(?<![\d:])(\d{1,2}):(\d{2})(?::(\d{2}))?(?![\d:])")
-_HALF_BEFORE = re.compile(
-    r"(?<![A-Za-z])(?:([AP])M|([AaPp])\.[Mm]\.)\s?(?=\d{1,2}(?:時|:\d\d)?(?![\d.:]))"
-    r"|(?<![A-Za-z])([ap])m\s?(?=\d{1,2}(?:時|:\d\d))"
-)
-_HALF_AFTER = re.compile(
-    r"(?<![\d:.])(\d{1,2}(?::\d\d)?)\s?([AaPp])\.?[Mm](?:\.(?![A-Za-z0-9])|(?![A-Za-z]))"
-)
-_HOUR = re.compile(r"(午[前後]\d{1,2})(?![\d時:])")
-_RATIO = re.compile(r"(?<![\d:])(\d+)[:対](\d+)(?![\d:])")
-_DOTTED = re.compile(r"(?<![\d.])(\d+(?:\.\d+){2,})(?:([:/])(\d{1,5}))?(?!\d|\.\d)")
-_WEEKDAYS = re.compile(
-    r"(?<![\w々])([月火水木金土日])(?:曜日?)?[~-]([月火水木金土日])(?:曜日?)?(?![\u3400-\u9fff々])"
-)
-_SINCE = re.compile(r"(?<=\d)([年月日時分円歳才度%番]|月曜)?~(?=[\s、。!?,.)」]|$)")
+_GENERATIONS = read_pairs("2 ツー  3 スリー  4 フォー  5 ファイブ  6 シックス")
+_ERAS = read_pairs("M 明治  T 大正  S 昭和  H 平成  R 令和")
+_TITLES = read_pairs("""
+    mr ミスター  mrs ミセス  ms ミズ  dr ドクター  vol ボリューム  ver バージョン  no ナンバー
+""")
+_COMPANIES = read_pairs("株 株式会社  有 有限会社  財 財団法人  社 社団法人")
+_COUNTERS = "(?:[人個本枚回日分秒時年歳才円度点名件杯匹台階倍割ヶか週泊月章節号巻話行番位問品%℃]"
+_COUNTERS += "|ページ|パーセント|キロ|メートル|グラム|シーズン|ポイント)"
 _TO = r"~(?=[\dA-Za-z\u3400-\u9fff々「]|[\u30a1-\u30fc]{2})"
-# After katakana only between whole words: `ラ~メン` is drawn out.
-_BETWEEN = re.compile(
-    rf"(?<=[\d\u3400-\u9fff々%℃)」]){_TO}|(?<=[\u30a1-\u30fc]{{2}}[\u30a1-\u30fa]){_TO}"
-    r"|(?<=[A-Za-z])~(?=[A-Za-z\d])"
-)
-_COUNTERS = "[人個本枚回日分秒時年歳才円度点名件杯匹台階倍割ヶか週泊%℃]"
-_HOURS = re.compile(r"(?<=[時分])-(?=\d{1,2}時|午[前後]\d)")
-_FROM_TO = re.compile(
-    rf"(?<![\d.A-Za-z-])(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)(?={_COUNTERS})"
-    r"|(?<![\d.A-Za-z-])((?:19|20)\d\d)-((?:19|20)\d\d)(?![\d-])"
-)
-_DASHED = re.compile(r"(?<![\d–-])(\d+(?:\.\d+)?)–(?=\d+(?![\d–-]))")
+_NO_DATE = r"(?![\d/]|\.\d)"
 # A number after a word has a sign if it has a unit, or if the word is no name of a thing.
 _UNIT_AFTER = r"(?:%|℃|°|度|円|万|億|ドル|ポイント|点|パーセント"
 _UNIT_AFTER += r"|(?:[kcm]?m|k?g|hPa|dB|V)(?![A-Za-z]))"
-_MINUS = re.compile(
-    rf"(?<![\w)」\-])-(?=\d)|(?<=[\u3041-\u309f])-(?=\d)"
-    rf"|(?<=[\u30a1-\u30ff\u3400-\u9fff々A-Za-z)」])-(?=\d[\d,.]*{_UNIT_AFTER})"
-    r"|(?<=[温比差値率支益損高計])-(?=\d)"
-)
 _COUNTED = re.compile(r"\d[\u3400-\u9fff々%℃]{1,2}$")
 _CHAINED = re.compile(r"-[\d,.]+-\d")
-_PLUS = re.compile(r"(?<![\w)])\+(?=\d)")
-_LOSS = re.compile(rf"[▲△▼▽]\s?(?=\d[\d,.]*(?:{_UNIT_AFTER}|[\s、。)]|$)|\d+\.\d)")
-_DIFFERENCE = re.compile(r"(?<=\d)\s?-\s?(?=\d+(?:\.\d+)?\s?(?:[+×÷*-]\s?\d+(?:\.\d+)?\s?){0,9}=)")
-_POWER = re.compile(r"(?<=[\w)])\^(\d+)")
-_TIMES = re.compile(r"(?<=\d)\s?[xX*]\s?(?=\d)")
-_UNIT = re.compile(
-    r"(?<=\d)\s?("
-    + "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
-    + r")(?![A-Za-z]|(?<=[23])\d)",
-    re.IGNORECASE,
-)
-_MATHS = re.compile(
-    r"(?<=[\w)])\s?([" + re.escape("".join(_MATHEMATICAL)) + r"])\s?(?=[\w(√])|[√∞±]"
-)
-_DEGREES = re.compile(r"°\s?C?(?![A-Za-z])")
-_WEEKDAY_OF = re.compile(r"\(([日月火水木金土])(?:曜日?)?(?:[・、]?祝)?\)(?=~)")
-_WEEKDAY = re.compile(r"\(([日月火水木金土])(?:曜日?)?(?:[・、]?祝)?\)")
 _PAUSES = re.compile(r"(?:[、\s]*、[、\s]*)+")
-_TAG = re.compile(r"(?<![\w&])#(?=\w)")
-_SHARP = re.compile(r"(?<=[A-Za-z])#")
-_PLUSES = re.compile(r"(?<=[A-Za-z])\++")
-_MANY = re.compile(r"([^\w\s])\1{2,}")
-_DRAWN = re.compile(r"(?<=[\u3040-\u30ff\u4e00-\u9fff])~+")
 _HIDDEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff\u00ad]")
-_BRACKETS = re.compile(r"[(){}\[\]<>「」『』【】〈〉《》〔〕\"“”`]+")
+_DASHED = re.compile(r"(?<![\d–-])(\d+(?:\.\d+)?)–(?=\d+(?![\d–-]))")
 _SPEAKABLE = re.compile(
     r"[A-Za-z0-9\u0370-\u03ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff々%℃"
     r"\ufa0e-\ufa29\U00020000-\U0003ffff]"
@@ -150,7 +95,7 @@ _WRITTEN = frozenset("、。!?,.'ー-/:% 々℃")
 
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+", strict=True))
 _RAISED = re.compile("(?:(?<=[0-9０-９)）])|([A-Za-zα-ω]))([⁻⁺]?[⁰¹²³⁴-⁹]+)")
-_SQUARE_METRES = re.compile(r"(?<=[0-9０-９])\s?([kcmd]?m)([²³])", re.IGNORECASE)
+_SQUARE_METRES = re.compile(r"(?<=[0-9０-９])\s?([kcmd]?m(?:/s)?)([²³])", re.IGNORECASE)
 _FRACTION = re.compile("([0-9０-９]*)([¼-¾⅐-⅞↉])")
 _NUMBERED = re.compile(
     "[₀-₉]+|[⁰¹²³⁴-⁹]+|[①-⒛⓪-⓿❶-➓㉈-㉟㊱-㊿㋀-㋋㍘-㍰㏠-㏾Ⅰ-Ⅻⅰ-ⅻ\U0001f100-\U0001f10a]"
@@ -239,10 +184,11 @@ def american_date(found: re.Match[str]) -> str:
 
 
 def days(found: re.Match[str]) -> str:
-    pair = [(int(found[1]), int(found[2])), (int(found[3]), int(found[4]))]
-    if not all(is_day(*day) for day in pair):
+    first, last = (int(found[1]), int(found[2])), (int(found[3] or found[1]), int(found[4]))
+    if not (is_day(*first) and is_day(*last)) or (not found[3] and first >= last):
         return found[0]
-    return "から".join(f"{month}月{day}日" for month, day in pair)
+    month = f"{last[0]}月" if found[3] else ""
+    return f"{first[0]}月{first[1]}日から{month}{last[1]}日"
 
 
 def dotted(found: re.Match[str]) -> str:
@@ -263,7 +209,17 @@ def minus(found: re.Match[str]) -> str:
 def from_to(found: re.Match[str]) -> str:
     """Read `10-20` as a range where things are counted, unless it falls as a score may."""
     first, last = found[1] or found[3], found[2] or found[4]
-    return f"{first}から{last}" if float(first) < float(last) else found[0]
+    is_year = len(first) > len(last) and int(last) == (int(first) + 1) % 100
+    return f"{first}から{last}" if float(first) < float(last) or is_year else found[0]
+
+
+_SCORES = re.compile("スコア|得点|[勝敗]|点差|セット|引き分け|リード|対戦|試合")
+
+
+def score(found: re.Match[str]) -> str:
+    """Read `21-19` as a score where one is spoken of."""
+    around = found.string[max(found.start() - 20, 0) : found.end() + 20]
+    return f"{found[1]}タイ{found[2]}" if _SCORES.search(around) else found[0]
 
 
 def half_of_day(letter: str) -> str:
@@ -283,49 +239,100 @@ def amount(found: re.Match[str]) -> str:
     return f"{number}{found[3]}{_CURRENCIES[found[1]]}"
 
 
+def power_of_ten(found: re.Match[str]) -> str:
+    return f"かける10の{found[1].lstrip('+').replace('-', 'マイナス')}乗"
+
+
 _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (_URL, "、ユーアールエル、"),
-    (_MAIL, lambda found: f"、{found[0].translate(_MAIL_SIGNS)}、"),
-    (_LAUGHTER, "、わら"),
-    (_DEGREES, "度"),
-    (_SEPARATED, lambda found: found[0].replace(",", "")),
-    (_AMOUNT, amount),
-    (_MONTH, lambda found: _MONTHS[found[1]]),
-    (_ORDINAL, lambda found: _ORDINALS.get(found[1], found[1])),
-    (_BETWEEN_DIGITS, "-"),
-    (_BEFORE_TIME, " "),
-    (_DATE, date),
-    (_AMERICAN_DATE, american_date),
-    (_DAYS, days),
-    (_DOTTED, dotted),
-    (_SLASH, slashed),
-    (_WEEKDAY_OF, r"、\1曜日"),
-    (_WEEKDAY, r"、\1曜日、"),
-    (_HALF_BEFORE, lambda found: half_of_day(found[1] or found[2] or found[3])),
-    (_HALF_AFTER, lambda found: half_of_day(found[2]) + found[1]),
-    (_TIME, time_of_day),
-    (_HOUR, r"\1時"),
-    (_RATIO, r"\1タイ\2"),
-    (_WEEKDAYS, r"\1曜から\2曜"),
-    (_DIFFERENCE, "ひく"),
-    (_LOSS, "マイナス"),
-    (_MINUS, minus),
-    (_PLUS, "プラス"),
-    (_HOURS, "から"),
-    (_FROM_TO, from_to),
-    (_BETWEEN, "から"),
-    (_SINCE, r"\1から"),
-    (_POWER, r"の\1乗"),
-    (_TIMES, "かける"),
-    (_UNIT, lambda found: _UNITS[found[1].lower()]),
-    (_TAG, "ハッシュタグ"),
-    (_SHARP, "シャープ"),
-    (_PLUSES, lambda found: "プラス" * len(found[0])),
-    (_MATHS, lambda found: _MATHEMATICAL[found[0].strip()]),
-    (_MANY, r"\1"),
-    (_DRAWN, "ー"),
-    (_BRACKETS, "、"),
-)
+    (re.compile(r"(?:https?://|www\.)[!-~]+", re.IGNORECASE), "、ユーアールエル、"),
+    (re.compile(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+", re.ASCII),
+     lambda found: f"、{found[0].translate(_MAIL_SIGNS)}、"),
+    (re.compile(r"(?<![A-Za-z0-9])[wW]+(?![A-Za-z0-9])"), "、わら"),
+    (re.compile(r"(?<![\d.])(-?)(\d{1,4}(?:\.\d{1,4})?)\s?°\s?F(?![A-Za-z])"),
+     lambda found: f"華氏{'マイナス' * bool(found[1])}{found[2]}度"),
+    (re.compile(r"°\s?C?(?![A-Za-z])"), "度"),
+    (re.compile(r"(?<=度)(\d{1,2})['′](?:(\d{1,2}(?:\.\d+)?)(?:[\"″]|''|′′))?"),
+     lambda found: f"{found[1]}分" + (f"{found[2]}秒" if found[2] else "")),
+    (re.compile(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?![\d,])"), lambda found: found[0].replace(",", "")),
+    (re.compile(r"([$¥€£₩])\s?(\d+(?:\.\d+)?)([万億兆]?)(?:-(?![\d$¥€£₩]))?"), amount),
+    (re.compile(r"(?<=\d)¢"), "セント"),
+    (re.compile(rf"\b({'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?(?=\s?\d)"),
+     lambda found: _MONTHS[found[1]]),
+    (re.compile(r"(?<![\dA-Za-z])(\d+)(?:st|nd|rd|th)(?![A-Za-z])"),
+     lambda found: _ORDINALS.get(found[1], found[1])),
+    (re.compile(rf"(?<![A-Za-z])({'|'.join(_TITLES)})\.\s?(?=[\d\u3041-\u9fff])", re.IGNORECASE),
+     lambda found: _TITLES[found[1].lower()]),
+    (re.compile(r"(?<![A-Za-z])pp?\.\s?(\d+(?:[~-]\d+)?)"), r"\1ページ"),
+    (re.compile(r"#(?=\d)"), "ナンバー"),
+    (re.compile(r"\(([株有財社])\)"), lambda found: _COMPANIES[found[1]]),
+    (re.compile(r"(?<=\d)ー(?=\d)"), "-"),
+    (re.compile(r"(?<=\d)T(?=\d\d:\d\d)"), " "),
+    (re.compile(rf"(?<![A-Za-z])([MTSHR])(\d{{1,2}})([/.])(\d{{1,2}})\3(\d{{1,2}}){_NO_DATE}"),
+     lambda found: f"{_ERAS[found[1]]}{found[2]}年{found[4]}月{found[5]}日"),
+    (re.compile(r"(?<![A-Za-z])([MTSHR])(?=\d{1,2}年)"), lambda found: _ERAS[found[1]]),
+    (re.compile(r"(?<!\w)'(?=\d\d年)"), ""),
+    (re.compile(r"(?<![\d/.-])(\d{4})([/.-])(\d{1,2})\2(\d{1,2})(?![\d/-]|\.\d)"), date),
+    (re.compile(rf"(?<![\d/.])(\d{{1,2}})/(\d{{1,2}})/(\d{{4}}){_NO_DATE}"), american_date),
+    (re.compile(r"(?<![\d/.])(\d{1,2})[/月](\d{1,2})\s?[~-]\s?(?:(\d{1,2})/)?(\d{1,2})"
+                r"(?:日|(?![\d/年月時:人個%]|\.\d))"), days),
+    (re.compile(r"(?<![\d.])(\d+(?:\.\d+){2,})(?:([:/])(\d{1,5}))?(?!\d|\.\d)"), dotted),
+    (re.compile(rf"(?<![\d/.])(\d{{1,3}})/(\d{{1,4}}){_NO_DATE}(?=(.?))"), slashed),
+    (re.compile(r"\(([日月火水木金土])(?:曜日?)?(?:[・、]?祝)?\)(?=~)"), r"、\1曜日"),
+    (re.compile(r"\(([日月火水木金土])(?:曜日?)?(?:[・、]?祝)?\)"), r"、\1曜日、"),
+    (re.compile(
+        r"(?<![A-Za-z])(?:([AP])M|([AaPp])\.[Mm]\.)\s?(?=\d{1,2}(?:時|:\d\d)?(?![\d.:]))"
+        r"|(?<![A-Za-z])([ap])m\s?(?=\d{1,2}(?:時|:\d\d))"),
+     lambda found: half_of_day(found[1] or found[2] or found[3])),
+    (re.compile(
+        r"(?<![\d:.])(\d{1,2}(?::\d\d)?)\s?([AaPp])\.?[Mm](?:\.(?![A-Za-z0-9])|(?![A-Za-z]))"),
+     lambda found: half_of_day(found[2]) + found[1]),
+    (re.compile(r"(?<![\d:])(\d{1,2}):(\d{2})(?::(\d{2}))?(?![\d:])"), time_of_day),
+    (re.compile(r"(午[前後]\d{1,2})(?![\d時:])"), r"\1時"),
+    (re.compile(r"(?<![\d:])(\d+)[:対](\d+)(?![\d:])"), r"\1タイ\2"),
+    (re.compile(
+        r"(?<![\w々])([月火水木金土日])(?:曜日?)?[~-]([月火水木金土日])(?:曜日?)?(?![\u3400-\u9fff々])"),
+     r"\1曜から\2曜"),
+    (re.compile(r"(?<=[\w)])\^(-?)(\d+)"),
+     lambda found: f"の{'マイナス' * bool(found[1])}{found[2]}乗"),
+    (re.compile(r"(?<=\d)[eE]([+-]?\d+)(?![\dA-Za-z])"), power_of_ten),
+    (re.compile(r"(?<=\d)\s?-\s?(?=\d+(?:\.\d+)?\s?(?:(?:[+×÷*-]\s?\d+(?:\.\d+)?\s?){0,9}=|[×÷]"
+                r"|は(?:\d|[?何]|いくつ)))"), "ひく"),
+    (re.compile(rf"[▲△▼▽]\s?(?=\d[\d,.]*(?:{_UNIT_AFTER}|[\s、。)]|$)|\d+\.\d)"), "マイナス"),
+    (re.compile(r"(?<=[=(+×÷])-(?=[A-Za-z](?![A-Za-z]))"), "マイナス"),
+    (re.compile(
+        rf"(?<![\w)」\-])-(?=\d)|(?<=[\u3041-\u309f])-(?=\d)"
+        rf"|(?<=[\u30a1-\u30ff\u3400-\u9fff々A-Za-z)」])-(?=\d[\d,.]*{_UNIT_AFTER})"
+        r"|(?<=[温比差値率支益損高計])-(?=\d)"), minus),
+    (re.compile(r"(?<![\w)])\+(?=\d)"), "プラス"),
+    (re.compile(r"(?<=[時分])-(?=\d{1,2}時|午[前後]\d)"), "から"),
+    (re.compile(
+        rf"(?<![\d.A-Za-z-])(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)(?={_COUNTERS})"
+        r"|(?<![\d.A-Za-z-])((?:19|20)\d\d)-((?:19|20)?\d\d)(?![\d-])"), from_to),
+    (re.compile(rf"(?<=\d)({_COUNTERS})-(?=\d+\1)"), r"\1から"),
+    (re.compile(r"(?<![\d.A-Za-z番目地号-])(\d{1,3})-(\d{1,3})(?![\d.A-Za-z番号棟-])"), score),
+    (re.compile(
+        # After katakana only between whole words: `ラ~メン` is drawn out.
+        rf"(?<=[\d\u3400-\u9fff々%℃)」]){_TO}|(?<=[\u30a1-\u30fc]{{2}}[\u30a1-\u30fa]){_TO}"
+        r"|(?<=[A-Za-z])~(?=[A-Za-z\d])"), "から"),
+    (re.compile(r"(?<=\d)([年月日時分円歳才度%番]|月曜)?~(?=[\s、。!?,.)」]|$)"), r"\1から"),
+    (re.compile(r"(?<=\d)\s?[xX*]\s?(?=\d)"), "かける"),
+    (re.compile(r"(?<![\d.])([2-6])([GD])(?![A-Za-z\d])"),
+     lambda found: _GENERATIONS[found[1]] + ("ジー" if found[2] == "G" else "ディー")),
+    (re.compile(
+        r"(?<=\d)\s?(?!(?-i:G|M)(?![A-Za-z])|V型)("
+        + "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
+        + r")(?![A-Za-z]|(?<=[23])\d)", re.IGNORECASE),
+     lambda found: _UNITS[found[1].lower()]),
+    (re.compile(r"(?<![\w&])#(?=\w)"), "ハッシュタグ"),
+    (re.compile(r"(?<=[A-Za-z])#"), "シャープ"),
+    (re.compile(r"(?<=[A-Za-z])\++"), lambda found: "プラス" * len(found[0])),
+    (re.compile(
+        r"(?<=[\w)])\s?([" + re.escape("".join(_MATHEMATICAL)) + r"])\s?(?=[\w(√])|[√∞±]"),
+     lambda found: _MATHEMATICAL[found[0].strip()]),
+    (re.compile(r"([^\w\s])\1{2,}"), r"\1"),
+    (re.compile(r"(?<=[\u3040-\u30ff\u4e00-\u9fff])~+"), "ー"),
+    (re.compile(r"[(){}\[\]<>「」『』【】〈〉《》〔〕\"“”`]+"), "、"),
+)  # fmt: skip
 
 
 def _character(character: str) -> str:
