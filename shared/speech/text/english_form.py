@@ -5,6 +5,8 @@ import unicodedata
 from collections.abc import Callable
 from typing import Final
 
+from shared.speech.text.spoken_form import read_pairs, separate_numbers
+
 _NUMBERS = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
     sixteen seventeen eighteen nineteen
@@ -18,6 +20,7 @@ _IRREGULAR = {"one": "first", "two": "second", "three": "third", "five": "fifth"
 _IRREGULAR |= {"eight": "eighth", "nine": "ninth", "twelve": "twelfth"}
 _YEAR = "January February March April May June July August September October November December"
 _MONTHS = _YEAR.split()
+_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
 _LAST_MONTH, _LAST_DAY, _LAST_HOUR, _LAST_MINUTE = 12, 31, 24, 59
 
 
@@ -69,14 +72,6 @@ def number_in_words(text: str) -> str:
     return f"{said} point {digits(decimals)}" if decimals else said
 
 
-def read_pairs(table: str) -> dict[str, str]:
-    """Read a table of `short word` pairs; `_` stands for a space."""
-    words = table.split()
-    return {
-        short: word.replace("_", " ") for short, word in zip(words[::2], words[1::2], strict=True)
-    }
-
-
 _CURRENCIES: Final = {
     "$": ("dollar", "dollars", "cent"),
     "€": ("euro", "euros", "cent"),
@@ -84,7 +79,13 @@ _CURRENCIES: Final = {
     "¥": ("yen", "yen", ""),
     "₩": ("won", "won", ""),
     "₹": ("rupee", "rupees", "paisa"),
+    "US$": ("US dollar", "US dollars", "cent"),
+    "A$": ("Australian dollar", "Australian dollars", "cent"),
+    "C$": ("Canadian dollar", "Canadian dollars", "cent"),
+    "R$": ("real", "reais", "centavo"),
+    "CHF": ("Swiss franc", "Swiss francs", "centime"),
 }
+_CODES: Final = read_pairs("USD US$  EUR €  GBP £  JPY ¥  KRW ₩  INR ₹  AUD A$  CAD C$  CHF CHF")
 _AMOUNT_SCALES: Final = read_pairs("""
     k thousand  m million  mn million  b billion  bn billion  thousand thousand  million million
     billion billion  trillion trillion
@@ -97,7 +98,12 @@ _UNITS: Final = read_pairs("""
     gb gigabyte  tb terabyte  ghz gigahertz  mhz megahertz  khz kilohertz  hz hertz
     kwh kilowatt_hour  kw kilowatt  mw megawatt  w watt  v volt  mah milliamp_hour  kcal kilocalorie
     ms millisecond  sec second  min minute  hr hour  hrs hour  fps frame_per_second  px pixel
-    db decibel  m meter  s second  h hour
+    db decibel  m meter  s second  h hour  m2 square_meter  km2 square_kilometer
+    cm2 square_centimeter  mm2 square_millimeter  m3 cubic_meter  km3 cubic_kilometer
+    cm3 cubic_centimeter  mm3 cubic_millimeter  m/s2 meter_per_second_squared
+    km/s kilometer_per_second  kb/s kilobyte_per_second  mb/s megabyte_per_second
+    gb/s gigabyte_per_second  μm micrometer  nm nanometer  μg microgram  μs microsecond
+    ha hectare  hpa hectopascal  kpa kilopascal  Ω ohm  ω ohm
 """)
 _ANY_UNIT = f"(?i:{'|'.join(sorted(map(re.escape, _UNITS), key=len, reverse=True))})"
 _ANY_SCALE = "|".join(_AMOUNT_SCALES)
@@ -112,20 +118,29 @@ _ABBREVIATIONS: Final = read_pairs("""
     Jan. January  Feb. February  Mar. March  Apr. April  Aug. August  Sept. September
     Sep. September  Oct. October  Nov. November  Dec. December  Mon. Monday  Tue. Tuesday
     Tues. Tuesday  Wed. Wednesday  Thu. Thursday  Thurs. Thursday  Fri. Friday
+    Ph.D. P_H_D  w/o without  w/ with  e.g for_example  i.e that_is
 """)
-_SIGNS: Final = read_pairs(
-    "& and  @ at  + plus  = equals  % percent  × times  ÷ divided_by  ° degrees"
-)
+_BEFORE_NUMBERS: Final = read_pairs("""
+    no number  vol volume  ver version  fig figure  ch chapter  sec section  p page  pp pages
+""")
+_SIGNS: Final = read_pairs("""
+    & and  @ at  + plus  = equals  % percent  × times  ÷ divided_by  ° degrees
+    ± plus_or_minus  § section
+""")
+_COMPARED: Final = read_pairs("""
+    < is_less_than  > is_greater_than  <= is_at_most  >= is_at_least  ≤ is_at_most  ≥ is_at_least
+    ≦ is_at_most  ≧ is_at_least  ≠ is_not
+""")
 _FRACTIONS: Final = {2: "half", 3: "third", 4: "quarter"}
 _LARGEST_DENOMINATOR: Final = 10
-_ROMAN: Final = read_pairs("""
-    II two  III three  IV four  VI six  VII seven  VIII eight  IX nine  XI eleven  XII twelve
-    XIII thirteen  XIV fourteen  XV fifteen  XVI sixteen  XIX nineteen  XX twenty
-""")
+_NUMERALS = "I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII XVIII XIX XX"
+_ROMAN = _NUMERALS.split()
+_MONARCHS = "Henry|Louis|Charles|George|Edward|James|William|Richard|Elizabeth|Napoleon|Philip"
+_MONARCHS += "|Peter|Catherine|Alexander|Nicholas|Frederick|Benedict|Paul|John|Francis|Leo|Pius"
 
 _NUMBER = r"(?<!\d)(?>\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?)"  # without a way back
-_HIDDEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff\u00ad]")
-_PLAIN = str.maketrans(dict(zip("‘’‛“”„‐‑‒−、。\n\r\t", "'''\"\"\"----,.   ", strict=True)))
+_HIDDEN = re.compile("[™®©\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff\u00ad]")
+_PLAIN = str.maketrans(dict(zip("‘’‛“”„‐‑‒~〜～、。\n\r\t", "'''\"\"\"---~~~,.   ", strict=True)))
 
 
 def amount(found: re.Match[str]) -> str:
@@ -154,6 +169,8 @@ def plural_of(unit: str, count: float) -> str:
 
 
 def quantity(found: re.Match[str]) -> str:
+    if found[2] in ("G", "S", "H"):
+        return found[0]
     count = float(found[1].replace(",", ""))
     return f"{number_in_words(found[1])} {plural_of(_UNITS[found[2].lower()], count)}"
 
@@ -163,14 +180,16 @@ def full_date(number: int, month: int, day: int) -> str:
 
 
 def iso_date(found: re.Match[str]) -> str:
-    number, month, day = (int(found[each]) for each in (1, 2, 3))
-    return full_date(number, month, day) if is_day(month, day) else found[0]
+    number, month, day = (int(found[each]) for each in (1, 3, 4))
+    if not is_day(month, day):
+        return found[0]
+    return full_date(number, month, day) + (f", {found[5]}" if found[5] else "")
 
 
 def slashed_date(found: re.Match[str]) -> str:
-    """Read a date as Americans write it, and as others do where the month says so."""
-    month, day, number = (int(found[each]) for each in (1, 2, 3))
-    if not is_day(month, day):
+    """Read a date as Americans write it, and as others do where the month or a dot says so."""
+    month, day, number = (int(found[each]) for each in (1, 3, 4))
+    if not is_day(month, day) or (found[2] == "." and is_day(day, month)):
         month, day = day, month
     return full_date(number, month, day) if is_day(month, day) else found[0]
 
@@ -200,6 +219,34 @@ def fraction(found: re.Match[str]) -> str:
     return f"{cardinal(first)} {part if first == 1 else plural}"
 
 
+def power(exponent: str) -> str:
+    if exponent in ("2", "3"):
+        return " squared" if exponent == "2" else " cubed"
+    number = exponent.lstrip("+-")
+    said = ordinal(int(number)) if number.isdecimal() else number
+    return f" to the {'minus ' * exponent.startswith('-')}{said}"
+
+
+def mixed_fraction(whole: str, above: str, below: str) -> str:
+    if (above, below) == ("1", "2") and whole:
+        return f"{whole} and a half"
+    return (f"{whole} and " if whole else "") + f"{above}/{below}"
+
+
+def span(found: re.Match[str]) -> str:
+    """Read `Mon-Fri` and `Jan–Mar`."""
+    names = [
+        next((name for name in (*_DAYS.split(), *_MONTHS) if name.startswith(each)), "")
+        for each in found.groups()
+    ]
+    return " to ".join(names) if all(names) else found[0]
+
+
+def dotted(found: re.Match[str]) -> str:
+    said = " dot ".join(cardinal(int(part)) for part in found[1].split("."))
+    return said + (f" {'port' if found[2] == ':' else 'slash'} {found[3]}" if found[2] else "")
+
+
 def decade(found: re.Match[str]) -> str:
     said = year(int(found[1])) if len(found[1]) > 2 else cardinal(int(found[1]))  # noqa: PLR2004
     return f"{said[:-1]}ies" if said.endswith("y") else f"{said}s"
@@ -213,49 +260,92 @@ def address(found: re.Match[str]) -> str:
     return re.sub(r"[^\w ]+", " ", plain)
 
 
+_SHORT_MONTH = "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec"
+_CODE = "|".join(_CODES)
 _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"(?i:https?://|www\.)[!-~]+[A-Za-z0-9/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), address),
-    (re.compile(r"\b(?:" + "|".join(map(re.escape, _ABBREVIATIONS)) + r")(?!\w)"),
+    (re.compile(
+        r"(?i:https?://|www\.)[!-~]+[A-Za-z0-9/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+        r"|\b[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.(?:com|org|net|edu|gov|io|dev|app|info|uk|jp|html?"
+        r"|md|py|[jt]s|txt|pdf|exe|zip|json|csv|png|jpg|mp[34]|wav)\b(?:/[!-~]*[A-Za-z0-9/])?"),
+     address),
+    (re.compile(r"\b([A-Z][a-z]+) Dr\.(?!\s[A-Z])"), r"\1 Drive"),
+    (re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, _ABBREVIATIONS)) + r")(?!\w)"),
      lambda found: _ABBREVIATIONS[found[0]]),
     (re.compile(r"\b(?:[A-Za-z]\.){2,}(?=\s*$)"),
      lambda found: " ".join(found[0][::2]).upper() + "."),
     (re.compile(r"\b(?:[A-Za-z]\.){2,}"), lambda found: " ".join(found[0][::2]).upper()),
     (re.compile(r"\bSt\.(?=\s[A-Z])"), "Saint"),
     (re.compile(r"\bSt\."), "Street"),
-    (re.compile(r"\bNo\.\s?(?=\d)"), "number "),
+    (re.compile(rf"\b({'|'.join(_BEFORE_NUMBERS)})\.\s?(?=\d)", re.IGNORECASE),
+     lambda found: f"{_BEFORE_NUMBERS[found[1].lower()]} "),
     (re.compile(r"#(?=\d)"), "number "),
-    (re.compile(rf"([$€£¥₩₹])\s?({_NUMBER})(?:\s?({_ANY_SCALE}|[KMB])\b)?"), amount),
-    (re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b"), iso_date),
-    (re.compile(r"\b(\d{1,2})/(\d{1,2})/(\d{4})\b"), slashed_date),
+    (re.compile(r"(?<=[\w)])\s?(?:[-=]{1,3}>|→)\s?(?=[\w(])"), " to "),
+    (re.compile(r"(?<=[\w)]) ?([<>]=?|[≤≥≦≧≠]) ?(?=[\w(-])"),
+     lambda found: f" {_COMPARED[found[1]]} "),
+    (re.compile(rf"\b({_CODE})\s?(?={_NUMBER})"), lambda found: _CODES[found[1]]),
+    (re.compile(rf"({_NUMBER})\s?({_CODE})\b"), lambda found: _CODES[found[2]] + found[1]),
+    (re.compile(rf"([$€£¥])\s?({_NUMBER})\s?[-–]\s?\1?(?=\d)"), r"\2 to \1"),
+    (re.compile(r"(?<![\w)])[-–−](?=[$€£¥₩₹])"), "minus "),
+    (re.compile(rf"((?:\b(?:US|[ACR]))?[$€£¥₩₹]|\bCHF)\s?({_NUMBER})(?:\s?({_ANY_SCALE}|[KMB])\b)?"),
+     amount),
+    (re.compile(rf"({_NUMBER})\s?¢"),
+     lambda found: f"{found[1]} {plural_of('cent', float(found[1].replace(',', '')))}"),
+    (re.compile(r"\b(\d{4})([-/])(\d{1,2})\2(\d{1,2})"
+                r"(?:T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b"), iso_date),
+    (re.compile(r"\b(\d{1,2})([/.])(\d{1,2})\2(\d{4})\b"), slashed_date),
+    (re.compile(r"\b([A-Z][a-z]{2,8})\.?\s?[-–~]\s?([A-Z][a-z]{2,8})\b\.?"), span),
+    (re.compile(rf"\b({_SHORT_MONTH})\b\.?(?=\s\d)|(?<=\d )({_SHORT_MONTH})\b\.?"),
+     lambda found: next(name for name in _MONTHS if name[:3] == found[0][:3])),
     (re.compile(rf"\b({'|'.join(_MONTHS)}) (\d{{1,2}})(?=,|\b(?![:.]\d))(?!\d)"),
      lambda found: f"{found[1]} {ordinal(int(found[2]))}"),
     (re.compile(rf"\b(\d{{1,2}}) (?=(?:{'|'.join(_MONTHS)})\b)"),
      lambda found: f"{ordinal(int(found[1]))} of "),
+    (re.compile(r"\b(\d{1,3}(?:\.\d{1,3}){3})(?:([:/])(\d{1,5}))?(?![.\d])"), dotted),
+    (re.compile(r"\b(\d{1,2}(?::\d\d)?\s?(?:[ap]\.?m\b\.?)?)\s?[-–~]\s?"
+                r"(?=\d{1,2}(?::\d\d|\s?[ap]\.?m\b))", re.IGNORECASE), r"\1 to "),
     (re.compile(rf"\b(\d{{1,2}}):(\d{{2}})(?::\d{{2}})?(?:\s?{_HALF_DAY})?"), time_of_day),
     (re.compile(rf"\b(\d{{1,2}})\s?{_HALF_DAY}"),
      lambda found: f"{cardinal(int(found[1]))} {found[2].upper()} M"),
+    (re.compile(r"(?<=\d)\s?:\s?(?=\d)|(?<=\w)\s?~\s?(?=\w)"), " to "),
     (re.compile(r"(?:\b|')((?:1[1-9]|20)\d0|[2-9]0)'?s\b"), decade),
-    (re.compile(r"(?:\+\d{1,3}[ -])?(?:\(\d{3}\) ?|\d{3}[ -])\d{3}[ -]\d{4}\b|\b\d{3}-\d{4}\b"),
+    (re.compile(r"(?:\+?\d{1,3}[ -])?(?:\(\d{3}\) ?|\b\d{3}[ -])\d{3}[ -]\d{4}\b|\b\d{3}-\d{4}\b"
+                r"|\+\d{1,3}(?:[ -]\d{2,4}){2,5}\b|(?i:(?<=dial )|(?<=call ))(?:[1-9]1[12]|999)\b"),
      lambda found: ", ".join(map(digits, re.findall(r"\d+", found[0])))),
     (re.compile(r"\b(\d+)(?:st|nd|rd|th)\b"), lambda found: ordinal(int(found[1]))),
+    (re.compile(r"(?<![\w./])(\d+) (?=[1-9]/[2-9]\b)"), r"\1 and "),
     (re.compile(r"(?<![\w.])(\d{1,3})/(\d{1,3})(?![\w/])"), fraction),
-    (re.compile(r"(?<=\d)\s?-\s?(?=\d)"), " to "),
-    (re.compile(r"(?<![\w)])-(?=[.\d])"), "minus "),
+    (re.compile(r"(?<=[\w)])\^(-?\w+)"), lambda found: power(found[1])),
+    (re.compile(r"(?<=\d)[eE]\+?(-?\d+)\b"), lambda found: f" times ten{power(found[1])}"),
+    (re.compile(r"(?<=[\w)])\s−\s(?=[\w(])|(?<=\d)\s?[-−]\s?(?=\d+(?:\.\d+)?\s?=)"), " minus "),
+    (re.compile("−"), "-"),
+    (re.compile(r"(?<=\d)\s?[-–]\s?(?=\d)"), " to "),
+    (re.compile(r"(?<![\w)])[-–](?=[.\d])|(?:(?<=[=(+])|(?<=[=(+] ))-(?=[a-z]\b)"), "minus "),
+    (re.compile(r"(?<!\w)(\d)'(\d{1,2})(?:\"|''|(?!\w))"), r"\1 foot \2"),
+    (re.compile(r"(\d+)\s?(?:ft|feet)\.?\s(\d{1,2})\s?in\b\.?"), r"\1 ft \2 inches"),
+    (re.compile(r"(?<=\d)°(\d{1,2})['′](?:(\d{1,2}(?:\.\d+)?)(?:[\"″]|''|′′))?"),
+     lambda found: f" degrees {found[1]} minutes" + (f" {found[2]} seconds" if found[2] else "")),
     (re.compile(r"°\s?C\b"), " degrees Celsius"),
     (re.compile(r"°\s?F\b"), " degrees Fahrenheit"),
-    (re.compile(rf"({_NUMBER})\s?({_ANY_UNIT})\b(?!')"), quantity),
+    (re.compile(r"(?<=\d)M\b"), " million"),
+    (re.compile(rf"({_NUMBER})\s?({_ANY_UNIT})(?!['\w])"), quantity),
+    (re.compile(r"\b([A-Z])([A-Z])(?=\d\b)"), r"\1 \2"),
     (re.compile(r"(?<=[A-Za-z])(?=\d)"), " "),
-    (re.compile(r"(?<![\d.])\d+(?:\.\d+){2,}\b"),
+    (re.compile(r"(?<!\d)(?<!\d\.)\d+(?:\.\d+){2,}\b"),
      lambda found: " point ".join(cardinal(int(each)) for each in found[0].split("."))),
     (re.compile(r"(?<![\d.,])(?:1[1-9]|20(?=[1-9]))\d\d(?!\d|[,.]\d)"),
      lambda found: year(int(found[0]))),
     (re.compile(r"(?<=\d)\s?[x×]\s?(?=\d)"), " by "),
+    (re.compile(r"(?<![\d.])\.(\d+)\b"), lambda found: f" point {digits(found[1])} "),
     (re.compile(_NUMBER), lambda found: f" {number_in_words(found[0])} "),
-    (re.compile(r"(?<=[a-z] )(?:" + "|".join(_ROMAN) + r")\b"), lambda found: _ROMAN[found[0]]),
+    (re.compile(rf"\b({_MONARCHS}) ({'|'.join(_ROMAN)})\b(?!['.])"),
+     lambda found: f"{found[1]} the {ordinal(_ROMAN.index(found[2]) + 1)}"),
+    (re.compile(rf"(?<=[a-z] )(?:{'|'.join(each for each in _ROMAN if len(each) > 1)})\b"
+                r"|(?:(?<=War )|(?<=Part )|(?<=Chapter )|(?<=Act )|(?<=Volume ))[IVX]\b(?!')"),
+     lambda found: cardinal(_ROMAN.index(found[0]) + 1)),
     (re.compile("[" + re.escape("".join(_SIGNS)) + "]"), lambda found: f" {_SIGNS[found[0]]} "),
     (re.compile(r"(?<=\w)/(?=\w)"), " "),
     (re.compile(r"#(?=\w)"), "hashtag "),
-    (re.compile(r"\s+-+\s+|--+|[–—―;:]+(?=\s|$)|[()\[\]{}]"), ", "),
+    (re.compile(r"\s+-+\s+|--+|\s?[–—―]+\s?|[;:]+(?=\s|$)|[()\[\]{}]"), ", "),
     (re.compile(r"\.{2,}"), "."),
 )  # fmt: skip
 _WRITTEN = re.compile(r"[^\w\s'.,!?\"-]|_")
@@ -265,9 +355,9 @@ _BEFORE_END = re.compile(r"[\s,]+(?=[.!?])|^[\s,]+")
 
 def write_out(text: str) -> str:
     """Write an English text in words and `. , ! ? ' " -`; it may be empty."""
-    spoken = unicodedata.normalize("NFKC", _HIDDEN.sub("", text).replace("…", ". ")).translate(
-        _PLAIN
-    )
+    visible = _HIDDEN.sub("", text).replace("…", ". ").replace("№", "number ")
+    separate = separate_numbers(visible, power, mixed_fraction, ", ")
+    spoken = unicodedata.normalize("NFKC", separate).translate(_PLAIN)
     for pattern, replace in _RULES:
         spoken = pattern.sub(replace, spoken)
     spoken = _PAUSES.sub(", ", _WRITTEN.sub(" ", spoken))

@@ -121,10 +121,14 @@ _NAMES: Final = {"HANGUL": "Korean"}
 
 @lru_cache(4_096)
 def script_of(character: str) -> str | None:
-    """Find the script of a letter, after Unicode's compatibility; None for other signs."""
+    """Find the script of a letter, after Unicode's compatibility; None for other signs.
+
+    Units in a square, such as `㎞`, belong to the language around them.
+    """
     plain = unicodedata.normalize("NFKC", character)[:1]
     if plain.isascii():
-        return _LATIN if plain.isalpha() else None
+        is_unit = unicodedata.decomposition(character).startswith("<square>")
+        return _LATIN if plain.isalpha() and not is_unit else None
     if not plain.isalpha():
         return None
     word = unicodedata.name(plain, "UNKNOWN").partition(" ")[0]
@@ -224,6 +228,9 @@ def other_language(sentence: str, scripts: Collection[str | None]) -> str | None
 _LETTERS_OF_A_KANJI = 3
 """A sentence with so many Latin letters for each Japanese character is English."""
 
+_WITH_PARTICLE = re.compile(r"[^\W\u3041-\u9fff][\u3041-\u309f]")
+"""A Latin word with hiragana behind it, as only Japanese writes them."""
+
 
 def base_of(sentence: str, language: str | None) -> str | None:
     scripts = [script for script in map(script_of, sentence) if script]
@@ -231,6 +238,8 @@ def base_of(sentence: str, language: str | None) -> str | None:
         return None
     if language in LANGUAGES:
         return language
+    if _WITH_PARTICLE.search(sentence):
+        return JAPANESE
     latin = scripts.count(_LATIN)
     return ENGLISH if latin > _LETTERS_OF_A_KANJI * (len(scripts) - latin) else JAPANESE
 

@@ -12,8 +12,9 @@ from shared.speech.text.normalisation import plain_text
 
 
 def read_pairs(table: str) -> dict[str, str]:
+    """Read a table of pairs; `_` in a second word stands for a space."""
     words = table.split()
-    return dict(zip(words[::2], words[1::2], strict=True))
+    return dict(zip(words[::2], (word.replace("_", " ") for word in words[1::2]), strict=True))
 
 
 _UNUSUAL = str.maketrans(dict(zip("〜～−‐–—―⁄’‘〇\n\r\t", "~~---、、/''○。。 ", strict=True)))
@@ -102,27 +103,37 @@ _NUMBERED = re.compile(
 )
 
 
-def separate_numbers(text: str) -> str:
+def power(exponent: str) -> str:
+    return f"の{exponent.replace('-', 'マイナス').replace('+', 'プラス')}乗"
+
+
+def fraction(whole: str, above: str, below: str) -> str:
+    return (f"{whole}と" if whole else "") + f"{below}分の{above}"
+
+
+def separate_numbers(
+    text: str,
+    power: Callable[[str], str] = power,
+    fraction: Callable[[str, str, str], str] = fraction,
+    pause: str = "、",
+) -> str:
     """Write powers and fractions in words, and part numbers in circles from the digits beside."""
     if text.isascii():
         return text
+
+    def write_power(found: re.Match[str]) -> str:
+        return (found[1] or "") + power("".join(_SUPERSCRIPTS[sign] for sign in found[2]))
+
+    def write_fraction(found: re.Match[str]) -> str:
+        above, _, below = unicodedata.normalize("NFKC", found[2]).partition("\u2044")
+        return fraction(found[1], above, below)
+
     squared = _SQUARE_METRES.sub(lambda found: found[1] + _SUPERSCRIPTS[found[2]], text)
-    fractions = _FRACTION.sub(fraction, _RAISED.sub(power, squared))
-    return _NUMBERED.sub(separate_number, fractions)
+    fractions = _FRACTION.sub(write_fraction, _RAISED.sub(write_power, squared))
+    return _NUMBERED.sub(lambda found: separate_number(found, pause), fractions)
 
 
-def power(found: re.Match[str]) -> str:
-    number = "".join(_SUPERSCRIPTS[sign] for sign in found[2])
-    spoken = number.replace("-", "マイナス").replace("+", "プラス")
-    return f"{found[1] or ''}の{spoken}乗"
-
-
-def fraction(found: re.Match[str]) -> str:
-    above, _, below = unicodedata.normalize("NFKC", found[2]).partition("\u2044")
-    return (f"{found[1]}と" if found[1] else "") + f"{below}分の{above}"
-
-
-def separate_number(found: re.Match[str]) -> str:
+def separate_number(found: re.Match[str], pause: str) -> str:
     text, begin, end = found.string, found.start(), found.end()
     plain = unicodedata.normalize("NFKC", found[0])
     if not plain[0].isdecimal():  # Roman, or white in a black circle
@@ -130,7 +141,7 @@ def separate_number(found: re.Match[str]) -> str:
     before, after = text[begin - 1 : begin], text[end : end + 1]
     has_digit_before = before.isdecimal() or _NUMBERED.match(before)
     has_digit_after = after.isdecimal() and not plain[-1].isalpha()
-    return "、" * bool(has_digit_before) + plain + "、" * has_digit_after
+    return pause * bool(has_digit_before) + plain + pause * has_digit_after
 
 
 _LAST_MONTH, _LAST_DAY, _LAST_HOUR, _LAST_MINUTE, _LAST_BYTE = 12, 31, 29, 59, 255
@@ -239,10 +250,6 @@ def amount(found: re.Match[str]) -> str:
     return f"{number}{found[3]}{_CURRENCIES[found[1]]}"
 
 
-def power_of_ten(found: re.Match[str]) -> str:
-    return f"かける10の{found[1].lstrip('+').replace('-', 'マイナス')}乗"
-
-
 _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"(?:https?://|www\.)[!-~]+", re.IGNORECASE), "、ユーアールエル、"),
     (re.compile(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+", re.ASCII),
@@ -293,8 +300,9 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
         r"(?<![\w々])([月火水木金土日])(?:曜日?)?[~-]([月火水木金土日])(?:曜日?)?(?![\u3400-\u9fff々])"),
      r"\1曜から\2曜"),
     (re.compile(r"(?<=[\w)])\^(-?)(\d+)"),
-     lambda found: f"の{'マイナス' * bool(found[1])}{found[2]}乗"),
-    (re.compile(r"(?<=\d)[eE]([+-]?\d+)(?![\dA-Za-z])"), power_of_ten),
+     lambda found: power(found[1] + found[2])),
+    (re.compile(r"(?<=\d)[eE]\+?(-?\d+)(?![\dA-Za-z])"),
+     lambda found: f"かける10{power(found[1])}"),
     (re.compile(r"(?<=\d)\s?-\s?(?=\d+(?:\.\d+)?\s?(?:(?:[+×÷*-]\s?\d+(?:\.\d+)?\s?){0,9}=|[×÷]"
                 r"|は(?:\d|[?何]|いくつ)))"), "ひく"),
     (re.compile(rf"[▲△▼▽]\s?(?=\d[\d,.]*(?:{_UNIT_AFTER}|[\s、。)]|$)|\d+\.\d)"), "マイナス"),

@@ -40,6 +40,56 @@ from shared.speech.text.english_form import cardinal, ordinal, write_out, year
         ("50% & me + 1 = #1 #fun", "fifty percent and me plus one equals number one hashtag fun"),
         ("“Well” — it’s (almost) done…", '"Well", it\'s, almost, done.'),
         ("e.g. this, i.e. that, etc.", "for example this, that is that, et cetera"),
+        # Signs, ranges and calculations.
+        ("It is -$500, –5 or ±3%.",
+         "It is minus five hundred dollars, minus five or plus or minus three percent."),
+        ("If x = -y, 5 − 3 = 2 and 7-2=5.",
+         "If x equals minus y, five minus three equals two and seven minus two equals five."),
+        ("Pages 12–15, 1900–1910.", "Pages twelve to fifteen, nineteen hundred to nineteen ten."),
+        ("Mon–Fri, 9am–5pm or 9:00-17:00.",
+         "Monday to Friday, nine A M to five P M or nine o'clock to seventeen hundred."),
+        ("Jan-Mar, A〜Z", "January to March, A to Z"),
+        ("It costs $5-10, $5–$7.", "It costs five to ten dollars, five to seven dollars."),
+        ("a 2:1 score; yes—no", "a two to one score, yes, no"),
+        ("if x <= 5, y>3", "if x is at most five, y is greater than three"),
+        # Powers, fractions, numbers in circles, large and tiny numbers.
+        ("x² + y³ is 10⁻³ and 2^8", ("x squared plus y cubed is ten to the minus third and two to "
+         "the eighth")),
+        ("10 m² and 5km³ at 9.8 m/s²", ("ten square meters and five cubic kilometers at nine point "
+         "eight meters per second squared")),
+        ("CO₂, ½ cup, 1½ cups, 2 1/2 hours", ("C O two, one half cup, one and a half cups, two and "
+         "one half hours")),
+        ("Step ①②, Chapter Ⅳ, № 7", "Step one, two, Chapter four, number seven"),
+        ("1.5e-9 m or 6e23", ("one point five times ten to the minus ninth m or six times ten to "
+         "the twenty third")),
+        (".5 and 0.00001", "point five and zero point zero zero zero zero one"),
+        ("World War I, Chapter V, Henry VIII, Louis XIV",
+         "World War one, Chapter five, Henry the eighth, Louis the fourteenth"),
+        # Dates, numbers of telephones and versions.
+        ("2025-03-14T09:26:53Z is 2025/03/14 and 14.03.2025",
+         ("March fourteenth, twenty twenty five, nine twenty six is March fourteenth, twenty"
+         " twenty five and March fourteenth, twenty twenty five")),
+        ("On Mar 14 or Sept 5th.", "On March fourteenth or September fifth."),
+        ("Dial 911, call 1-800-555-0199, +44 20 7946 0958.",
+         ("Dial nine one one, call one, eight zero zero, five five five, zero one nine nine, "
+         "four four, two zero, seven nine four six, zero nine five eight.")),
+        ("ver. 2.0.1, No.5, Fig. 2, pp. 3-5, vol. 3",
+         ("version two point zero point one, number five, figure two, pages three to five, "
+         "volume three")),
+        # Units, currencies, addresses, signs.
+        ("5G, 100M users, 16 MB/s, 5 µm, 300 K", ("five G, one hundred million users, sixteen "
+         "megabytes per second, five micrometers, three hundred K")),
+        ("USD 50, 20 EUR, A$5, 5¢", ("fifty US dollars, twenty euros, five Australian dollars, "
+         "five cents")),
+        ("6'2\" tall, 5 ft 10 in, 40°26′46″",
+         ("six foot two tall, five feet ten inches, forty degrees twenty six minutes forty six "
+         "seconds")),
+        ("See example.com/a and README.md.",
+         "See example dot com slash a and README dot md."),
+        ("10.0.0.1:8080", "ten dot zero dot zero dot one port eight thousand eighty"),
+        ("Dr. Smith on Elm Dr., w/o a Ph.D. here",
+         "Doctor Smith on Elm Drive, without a P H D here"),
+        ("A → B, § 5, Acme™", "A to B, section five, Acme"),
         ("1234567890000000", f"one two three four five six seven eight nine{7 * ' zero'}"),
         ("", ""), ("🎉", ""), (" , ", ""),
     ],

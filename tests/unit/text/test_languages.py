@@ -25,6 +25,11 @@ def runs(text: str, **options: object) -> str:
         ("ＨＥＬＬＯ", "en:ＨＥＬＬＯ"),
         ("東京大学", "ja:東京大学"),
         ("Olá", "en:Olá"),
+        ("Microsoft Officeを3台に", "ja:Microsoft Officeを3台に"),
+        ("john.smith@example.comまで", "ja:john.smith@example.comまで"),
+        ("I ate すし today.", "en:I ate |ja:すし |en:today."),
+        ("50㎞、3㎏", "ja:50㎞、3㎏"),
+        ("It is 50㎞ away.", "en:It is 50㎞ away."),
         ("", ""),
     ],
 )
