@@ -204,7 +204,7 @@ class VoiceIntake:
     ) -> Voice:
         """Create the document of a voice, store its text, and request its conversion.
 
-        `PassingError` if a service does not answer; then no voice was created.
+        `PassingError` if a service does not answer; then the client knows of no voice.
         """
         character, is_owner = await self.catalogue.choose(
             requested.character, VoiceSource.TEXT, visitor
@@ -275,14 +275,12 @@ class VoiceIntake:
 
     async def _forget(self, voice: Voice) -> None:
         """Erase a voice that no client knows; anything left of it is erased after a day."""
-        for erase in (
-            # Before the document: without it nothing would find the text of an api that ends now.
-            partial(self.uploads.delete, upload_name(voice.voice_id)),
-            partial(self.voices.delete, voice.voice_id),
+        try:
+            # Without the document nothing would find a text that is still there; with it, sweep
+            # has the text converted, and converters empty what they have converted.
+            await self.uploads.delete(upload_name(voice.voice_id))
+            await self.voices.delete(voice.voice_id)
             # The message may be out although the topic did not say so, and the text converted.
-            partial(self.results.delete_all, f"{voice.voice_id}/"),
-        ):
-            try:
-                await erase()
-            except PassingError as error:
-                _LOG.warning("not erased: %s", error, extra={"event": "not_erased"})
+            await self.results.delete_all(f"{voice.voice_id}/")
+        except PassingError as error:
+            _LOG.warning("not erased: %s", error, extra={"event": "not_erased"})

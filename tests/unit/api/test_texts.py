@@ -128,18 +128,24 @@ async def test_a_character_of_texts_refuses_recordings_which_have_no_options_of_
     problem(await http.post("/api/v1/voices", json={"speed": 2}), 422, "invalid_request")
 
 
-@pytest.mark.parametrize(("out_of_reach", "failures"), [(True, 0), (False, 1)])
-async def test_if_bucket_or_topic_is_out_of_reach_there_is_no_voice(
-    *, out_of_reach: bool, failures: int
-) -> None:
+async def test_if_the_topic_is_out_of_reach_there_is_no_voice() -> None:
     stage = ApiStage()
-    stage.uploads.is_out_of_reach = out_of_reach
-    stage.conversions.failures_left = failures
+    stage.conversions.failures_left = 1
 
     problem(await post(stage), 503, "unavailable")
 
     assert not await voices_in(stage)
     assert not stage.uploads.objects
+
+
+async def test_if_the_bucket_is_out_of_reach_sweep_still_finds_the_voice() -> None:
+    stage = ApiStage()
+    stage.uploads.is_out_of_reach = True
+
+    problem(await post(stage), 503, "unavailable")
+
+    [voice] = await voices_in(stage)
+    assert voice.status is Status.WAITING
     assert not stage.conversions.published
 
 
