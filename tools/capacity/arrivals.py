@@ -45,6 +45,7 @@ class Arrivals:
         spoken: seconds of speech of each.
         begin: second of the day.
         weight: the visitors that each one stands for.
+        bursts: the moments at which one client uploads as many recordings as it may.
     """
 
     times: Times
@@ -52,6 +53,7 @@ class Arrivals:
     seconds: float
     begin: float = 0.0
     weight: int = 1
+    bursts: tuple[float, ...] = ()
 
     def sample(self, most: int = MOST_SIMULATED) -> Arrivals:
         """Return at most so many visitors, of whom each one stands for others as well."""

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import simpy
 
 from infra.local.cloud.push_flow import FlowLimits, PushFlow
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Callable, Generator, Iterator
 
     from simpy.events import Event
@@ -39,20 +40,26 @@ class World:
 
     parameters: Parameters
     weight: int
-    random: random.Random
+    chance: np.random.Generator
     env: simpy.Environment = field(default_factory=simpy.Environment)
     free_cpus: float = 0.0
+    _normal: Iterator[float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Numbers one by one would take a third of a simulation's time.
+        blocks = iter(lambda: self.chance.standard_normal(4096).tolist(), None)
+        self._normal = chain.from_iterable(blocks)
 
     def draw(self, duration: Duration, spoken: float = 0.0) -> float:
         """Return a duration's seconds at random."""
-        return duration.at(spoken) * math.exp(duration.sigma * self.random.gauss(0.0, 1.0))
+        return duration.at(spoken) * math.exp(duration.sigma * next(self._normal))
 
     def seconds(self, name: str) -> float:
         return self.draw(self.parameters.durations[name])
 
-    def pause(self, *names: str) -> Event:
-        """Return the end of these durations, one after another."""
-        return self.env.timeout(sum(map(self.seconds, names)))
+    def pause(self, *names: str, seconds: float = 0.0) -> Event:
+        """Return the end of these durations and seconds, one after another."""
+        return self.env.timeout(seconds + sum(map(self.seconds, names)))
 
 
 def recent(moments: deque[float], since: float) -> int:
@@ -62,14 +69,52 @@ def recent(moments: deque[float], since: float) -> int:
     return len(moments)
 
 
+class Turns:
+    """Places of an instance, which the visitor takes next that has had least time.
+
+    One of `Client` has had what its earlier turns took; a new visitor begins with the time that was
+    served last, as in `FairQueue` of the product.
+    """
+
+    def __init__(self, env: simpy.Environment, places: int) -> None:
+        self._env, self._free = env, places
+        self._waiting: list[tuple[float, bool, Event]] = []
+        self._served = self._greedy_seconds = 0.0
+
+    def take(self, *, is_greedy: bool = False) -> Event | None:
+        """Return None if a place is free, or the event of the turn."""
+        if self._free:
+            self._free -= 1
+            return None
+        turn = self._env.event()
+        self._waiting.append((self._served, is_greedy, turn))
+        return turn
+
+    def withdraw(self, turn: Event) -> None:
+        self._waiting = [each for each in self._waiting if each[2] is not turn]
+
+    def leave(self, seconds: float = 0.0) -> None:
+        """Give a place back, after so many seconds of the greedy client's."""
+        self._greedy_seconds += seconds
+        if not self._waiting:
+            self._free += 1
+            return
+        following = min(self._waiting, key=self._had)
+        self._waiting.remove(following)
+        self._served = max(self._served, self._had(following))
+        following[2].succeed()
+
+    def _had(self, waiting: tuple[float, bool, Event]) -> float:
+        return max(waiting[0], self._greedy_seconds * waiting[1])
+
+
 class ServiceInstance:
-    """An instance of a service, whose jobs take its processors in the order in which they come."""
+    """An instance of a service; its jobs take its processors in the order in which they come."""
 
     def __init__(self, env: simpy.Environment, cpus: int, turns: int) -> None:
-        self.processors = simpy.Resource(env, cpus)
-        self.turns = simpy.Resource(env, turns)
+        self.processors, self.turns = Turns(env, cpus), Turns(env, turns)
         self.busy = self.warm_ups = 0
-        self.has_converted = False
+        self.has_converted = self.has_spoken = False
         self.arrivals: deque[float] = deque()
 
 
@@ -125,12 +170,12 @@ class Service:
     def enter(self) -> Steps:
         """Wait for a slot and return the instance; raise RefusedError after `patience`."""
         self.requests += 1
+        if not self._waiting and self._has_room():
+            return self._occupy(min(self.instances, key=attrgetter("busy")), 1)
         turn = self.env.event()
         self._waiting.append(turn)
-        self._admit()
-        if not turn.triggered:
-            self._ask()
-            yield turn | self.env.timeout(self.patience)
+        self._ask()
+        yield turn | self.env.timeout(self.patience)
         if not turn.triggered:
             self._waiting.remove(turn)
             self.gave_up += 1
@@ -149,13 +194,17 @@ class Service:
         finally:
             self.leave(instance)
 
-    def work(self, instance: ServiceInstance, seconds: float, *, is_short: bool = False) -> Steps:
-        """Take so much processor time of an instance; a short piece does not wait for its turn."""
+    def spend(self, seconds: float) -> float:
+        """Count so much processor time and return it."""
         self._cpu_seconds += seconds
-        with nullcontext() if is_short else instance.processors.request() as turn:
-            if turn is not None:
-                yield turn
-            yield self.env.timeout(seconds)
+        return seconds
+
+    def work(self, instance: ServiceInstance, seconds: float) -> Steps:
+        """Wait for a processor of an instance and take it for so long."""
+        if turn := instance.processors.take():
+            yield turn
+        yield self.env.timeout(self.spend(seconds))
+        instance.processors.leave()
 
     def account(self) -> None:
         """Bring the areas up to date."""
@@ -166,16 +215,19 @@ class Service:
         self.idle_area += passed * max(0, self.minimum(self._changed) - active)
         self._changed = self.env.now
 
-    def _occupy(self, instance: ServiceInstance, change: int) -> None:
+    def _has_room(self) -> bool:
+        return self.busy < len(self.instances) * self.slots
+
+    def _occupy(self, instance: ServiceInstance, change: int) -> ServiceInstance:
         self.account()
         self.active += (instance.busy + change > 0) - (instance.busy > 0)
         instance.busy += change
         self.busy += change
+        return instance
 
     def _admit(self) -> None:
-        while self._waiting and self.busy < len(self.instances) * self.slots:
-            instance = min(self.instances, key=attrgetter("busy"))
-            self._occupy(instance, 1)
+        while self._waiting and self._has_room():
+            instance = self._occupy(min(self.instances, key=attrgetter("busy")), 1)
             self._waiting.popleft().succeed(instance)
 
     def place(self, wanted: int) -> Iterator[ServiceInstance]:
@@ -239,10 +291,10 @@ class Service:
             desired = max(self.least, math.ceil(max(by_cpus, by_slots) / seconds - 1e-9))
             needed.append(max(desired, self.active))
             self.start(desired - self.count)
-            idle = [each for each in self.instances if not each.busy]
-            for instance in idle[: max(0, self.count - max(self.least, *needed))]:
-                self.instances.remove(instance)
-                self.world.free_cpus += self.cpus
+            if (surplus := self.count - max(self.least, *needed)) > 0:
+                for instance in [each for each in self.instances if not each.busy][:surplus]:
+                    self.instances.remove(instance)
+                    self.world.free_cpus += self.cpus
             if self._waiting:
                 self._ask()
             yield self.env.timeout(tick)
@@ -253,6 +305,7 @@ class PushSubscription:
 
     def __init__(self, world: World, attempts: int) -> None:
         self.env, self._parameters, self._attempts = world.env, world.parameters, attempts
+        self.pushes = 0
         limits = {each.name: self._parameters[f"pubsub.{each.name}"] for each in fields(FlowLimits)}
         self.flow = PushFlow(FlowLimits(**limits).of_sample(world.weight))
         self._waiting: deque[Event] = deque()
@@ -262,10 +315,12 @@ class PushSubscription:
         """Push a message until `handle` does not refuse it; return False when it is given up."""
         pause = self._parameters["pubsub.minimum_backoff"]
         for _ in range(self._attempts):
-            turn = self.env.event()
-            self._waiting.append(turn)
-            self._advance()
-            yield turn
+            if self._waiting or self.flow.begin(self.env.now):
+                turn = self.env.event()
+                self._waiting.append(turn)
+                self._advance()
+                yield turn
+            self.pushes += 1
             try:
                 yield from handle()
                 is_acknowledged = True

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-import random
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from tools.capacity.cloud import (
     PushSubscription,
@@ -35,6 +38,9 @@ AFTERWARDS: Final = 3_600.0
 
 PLACES_PER_CONVERSION: Final = 2
 """Messages in a converter, of which the others wait for their turn."""
+
+MOST_UNFINISHED: Final = 30
+"""Voices that one client may have unfinished at once."""
 
 SPOKEN_SECONDS: Final = 3.0
 """The length of the recordings by which the converter's whole work was measured."""
@@ -65,6 +71,7 @@ class SimulatedVisit:
     outcome: VoiceEnd = VoiceEnd.UNDER_WAY
     turns: int = 0
     in_line: float = 0.0
+    is_greedy: bool = False
 
 
 class Simulation:
@@ -75,11 +82,16 @@ class Simulation:
     ) -> None:
         self.parameters, self.settings, self.arrivals = parameters, settings, arrivals
         cpus = parameters["cloud_run.region_cpus"] / arrivals.weight
-        chance = random.Random(seed)  # noqa: S311 - nothing secret
+        chance = np.random.default_rng(seed)
         self.world = world = World(parameters, arrivals.weight, chance, free_cpus=cpus)
         self.env, self.pause = world.env, world.pause
         times, spoken = arrivals.times.tolist(), arrivals.spoken.tolist()
         self.visits = [SimulatedVisit(*each) for each in zip(times, spoken, strict=True)]
+        # One client that uploads all of its recordings at once.
+        for moment in arrivals.bursts:
+            client = SimulatedVisit(moment, parameters["visitor.spoken"], is_greedy=True)
+            self.visits += [replace(client) for _ in range(MOST_UNFINISHED)]
+        self.visits.sort(key=attrgetter("arrived"))
         self.quotas = rate_limits(parameters, settings.upload_shards, arrivals.weight)
         self.services = {"api": self.function("api", settings.api_concurrency)}
         on_upload = int(parameters["deployed.on_upload_concurrency"])
@@ -97,7 +109,8 @@ class Simulation:
         # The converter's work before and after a conversion.
         self._beside = max(0.0, whole - conversion.at(SPOKEN_SECONDS)) / 2
         self._conversion = Duration(conversion.median, variation, conversion.per_spoken)
-        self._speech = Duration(parameters["processor.text"], variation)
+        text = parameters.durations["processor.text"]
+        self._speech = Duration(text.median, variation, text.per_spoken)
         self._over = self.env.event()
         self._ended = 0
 
@@ -159,18 +172,18 @@ class Simulation:
 
     def let_visitors_in(self) -> Steps:
         for visit in self.visits:
-            yield self.env.timeout(visit.arrived - self.env.now)
+            yield self.env.timeout(max(0.0, visit.arrived - self.env.now))
             self.env.process(self.visit(visit))
 
     def visit(self, visit: SimulatedVisit) -> Steps:
         texts, live = self.parameters["visitor.texts"], self.parameters["visitor.live"]
-        kind = self.world.random.random()
+        kind = 1.0 if visit.is_greedy else self.world.chance.random()
         try:
             if kind < texts:
                 visit.released = visit.arrived
                 yield from self.create(visit, is_text=True)
                 yield self.pause("google.storage_write", "google.publish")
-                yield from self.convert_pushed(visit, self.texts, self._speech)
+                yield from self.convert_pushed(visit, self.texts, is_text=True)
             elif kind < texts + live:
                 yield from self.create(visit, warms_up=False)
                 yield from self.speak_live(visit)
@@ -191,8 +204,8 @@ class Simulation:
                 instance = yield from self.api.enter()
                 with self.api.holding(instance):
                     yield from self.api.work(instance, self.world.seconds("processor.api"))
-                    yield from self.take(Quota.UPLOADS_WRITES) if is_text else self.sign()
-                    yield from self.write_document()
+                    seconds = self.take(Quota.UPLOADS_WRITES) if is_text else self.sign()
+                    yield self.write_document(seconds)
                     if warms_up and self.settings.warm_up:
                         self.warm_up(instance)
                 yield self.pause("visitor.way")
@@ -228,7 +241,7 @@ class Simulation:
         left = parameters["line.patience"] - visit.in_line
         if seconds > left:
             raise GaveUpError
-        jitter = parameters["line.jitter"] * self.world.random.random()
+        jitter = parameters["line.jitter"] * self.world.chance.random()
         seconds = min(left, seconds * (1.0 + jitter))
         visit.in_line += seconds
         visit.turns += 1
@@ -238,7 +251,8 @@ class Simulation:
         """Wait until a visitor has spoken; return whether the visitor stays."""
         visit.released = begin + visit.spoken
         yield self.env.timeout(max(0.0, visit.released - self.env.now))
-        if self.world.random.random() < self.parameters["visitor.leaving"]:
+        leaving = 0.0 if visit.is_greedy else self.parameters["visitor.leaving"]
+        if self.world.chance.random() < leaving:
             self.end(visit, VoiceEnd.LEFT)
             return False
         return True
@@ -250,11 +264,11 @@ class Simulation:
         while not is_stored:
             yield self.env.timeout(self.world.draw(way, visit.spoken))
             try:
-                yield from self.take(Quota.UPLOADS_WRITES)
+                seconds = self.take(Quota.UPLOADS_WRITES)
                 is_stored = True
             except RefusedError:
                 yield from self.wait_in_line(visit)
-        yield self.pause("google.storage_write", "google.notification")
+        yield self.pause("google.storage_write", "google.notification", seconds=seconds)
         if not (yield from self.uploads.deliver(lambda: self.publish(visit))):
             self.end(visit, VoiceEnd.DEAD)
 
@@ -265,57 +279,66 @@ class Simulation:
         with self.on_upload.holding(instance):
             yield from self.on_upload.work(instance, self.world.seconds("processor.on_upload"))
             yield self.pause("google.firestore_read", "google.publish")
-            self.env.process(self.convert_pushed(visit, self.conversions, self._conversion))
+            self.env.process(self.convert_pushed(visit, self.conversions))
             # The message is out: the conversion goes on whatever happens to the record.
             with suppress(RefusedError):
-                yield from self.write_document()
+                yield self.write_document()
 
     def convert_pushed(
-        self, visit: SimulatedVisit, subscription: PushSubscription, work: Duration
+        self, visit: SimulatedVisit, subscription: PushSubscription, *, is_text: bool = False
     ) -> Steps:
-        if not (yield from subscription.deliver(lambda: self.convert_message(visit, work))):
+        handle = partial(self.convert_message, visit, is_text=is_text)
+        if not (yield from subscription.deliver(handle)):
             self.end(visit, VoiceEnd.DEAD)
 
-    def convert_message(self, visit: SimulatedVisit, work: Duration) -> Steps:
+    def convert_message(self, visit: SimulatedVisit, *, is_text: bool) -> Steps:
         yield self.pause("google.push")
         instance = yield from self.convert.enter()
         with self.convert.holding(instance):
-            yield from self.convert.work(instance, self._beside, is_short=True)
-            yield self.pause("google.firestore_read")
-            yield from self.write_document()
-            with instance.turns.request() as turn:
+            yield self.write_document(self.convert.spend(self._beside), "google.firestore_read")
+            if turn := instance.turns.take(is_greedy=visit.is_greedy):
                 yield turn | self.pause("deployed.queue_seconds")
                 if not turn.triggered:
+                    instance.turns.withdraw(turn)
                     raise RefusedError
-                yield from self.take(Quota.UPLOADS_READS)
-                yield self.pause("google.storage_read")
-                yield from self.compute(self.convert, visit, instance, work)
-                yield from self.store_result(self.convert, instance)
-                self.env.process(self.tell(visit, "google.listener"))
+            begin = self.env.now
+            try:
+                seconds = self.take(Quota.UPLOADS_READS)
+                yield self.pause("google.storage_read", seconds=seconds)
+                yield from self.compute(self.convert, visit, instance, is_text=is_text)
+                yield self.store_result(self.convert)
+                self.tell(visit, "google.listener")
+            finally:
+                instance.turns.leave((self.env.now - begin) * visit.is_greedy)
             with suppress(RefusedError):
-                yield from self.take(Quota.UPLOADS_WRITES)
-                yield self.pause("google.storage_write")
+                seconds = self.take(Quota.UPLOADS_WRITES)
+                yield self.pause("google.storage_write", seconds=seconds)
 
     def compute(
-        self, service: Service, visit: SimulatedVisit, instance: ServiceInstance, work: Duration
+        self,
+        service: Service,
+        visit: SimulatedVisit,
+        instance: ServiceInstance,
+        *,
+        is_text: bool = False,
     ) -> Steps:
         """Do the work of a conversion; the first one of an instance takes longer."""
-        seconds = self.world.draw(work, visit.spoken)
+        seconds = self.world.draw(self._speech if is_text else self._conversion, visit.spoken)
         if not instance.has_converted:
-            instance.has_converted = True
             seconds += self.world.seconds("processor.first_voice")
+        if is_text and not instance.has_spoken:
+            seconds += self.world.seconds("processor.first_text")
+        instance.has_converted, instance.has_spoken = True, instance.has_spoken or is_text
         yield from service.work(instance, seconds)
 
-    def store_result(self, service: Service, instance: ServiceInstance) -> Steps:
-        yield from self.take(Quota.RESULTS_WRITES)
-        yield self.pause("google.storage_write")
-        yield from self.sign()
-        yield from service.work(instance, self._beside, is_short=True)
-        yield from self.write_document()
+    def store_result(self, service: Service) -> Event:
+        """Return the end of the result's and the document's writing."""
+        seconds = service.spend(self._beside) + self.sign(Quota.RESULTS_WRITES)
+        return self.write_document(seconds, "google.storage_write")
 
-    def tell(self, visit: SimulatedVisit, way: str) -> Steps:
-        yield self.pause(way)
-        self.end(visit, VoiceEnd.DONE)
+    def tell(self, visit: SimulatedVisit, way: str) -> None:
+        """Let a visitor know of the end of a voice."""
+        self.pause(way).callbacks.append(lambda _: self.end(visit, VoiceEnd.DONE))
 
     def speak_live(self, visit: SimulatedVisit) -> Steps:
         """Speak into a WebSocket; a visitor who finds no place uploads."""
@@ -330,18 +353,18 @@ class Simulation:
                 return
             over = self.env.event()
             try:
-                yield from self.take(Quota.UPLOADS_WRITES)
-                yield self.pause("google.storage_write")
+                seconds = self.take(Quota.UPLOADS_WRITES)
+                yield self.pause("google.storage_write", seconds=seconds)
                 self.env.process(self.uploads.deliver(lambda: self.await_live(over)))
-                yield from self.live.work(instance, self._beside, is_short=True)
-                yield from self.write_document()
-                with instance.turns.request() as turn:
+                yield self.write_document(self.live.spend(self._beside))
+                if turn := instance.turns.take():
                     yield turn
-                    yield from self.compute(self.live, visit, instance, self._conversion)
-                    # The sound is sent before it is stored.
-                    self.env.process(self.tell(visit, "visitor.way"))
-                    with suppress(RefusedError):
-                        yield from self.store_result(self.live, instance)
+                yield from self.compute(self.live, visit, instance)
+                instance.turns.leave()
+                # The sound is sent before it is stored.
+                self.tell(visit, "visitor.way")
+                with suppress(RefusedError):
+                    yield self.store_result(self.live)
             except RefusedError:
                 yield from self.upload(visit)
             finally:
@@ -364,19 +387,21 @@ class Simulation:
 
     # ---- the quotas
 
-    def take(self, quota: Quota) -> Steps:
-        if quota not in self.settings.lifted and (wait := self.quotas[quota].take(self.env.now)):
-            yield self.env.timeout(wait)
+    def take(self, *quotas: Quota) -> float:
+        """Use quotas once; return the seconds that this takes, or raise RefusedError."""
+        now, lifted = self.env.now, self.settings.lifted
+        return max([self.quotas[each].take(now) for each in quotas if each not in lifted] or [0.0])
 
-    def sign(self) -> Steps:
-        if self.settings.signing is Signing.IAM:
-            yield from self.take(Quota.SIGN_BLOB)
-            yield self.pause("google.sign_blob")
+    def sign(self, *others: Quota) -> float:
+        """Sign an address and use other quotas; return the seconds that this takes."""
+        if self.settings.signing is not Signing.IAM:
+            return self.take(*others)
+        return self.take(Quota.SIGN_BLOB, *others) + self.world.seconds("google.sign_blob")
 
-    def write_document(self) -> Steps:
-        yield from self.take(Quota.FIRESTORE_INDEX)
-        yield from self.take(Quota.FIRESTORE_RAMP)
-        yield self.pause("google.firestore_write")
+    def write_document(self, seconds: float = 0.0, *names: str) -> Event:
+        """Return the end of so many seconds, other pauses and the writing of a document."""
+        seconds += self.take(Quota.FIRESTORE_INDEX, Quota.FIRESTORE_RAMP)
+        return self.pause(*names, "google.firestore_write", seconds=seconds)
 
 
 def rate_limits(parameters: Parameters, shards: int, weight: int) -> dict[Quota, RateLimit]:
