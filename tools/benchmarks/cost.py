@@ -1,16 +1,16 @@
-"""Computes the cost of a thousand conversions, of a day and of an own character.
+"""Computes the cost of a thousand voices, and of months with and without visitors.
 
 CPU seconds are those of all processes that work on a conversion, from the recording's bytes to the
 result's. Unlike the elapsed time, they do not depend on other programs. The documents that a voice
-reads and writes are counted by the benchmark pipeline.
+reads and writes are counted by the benchmark pipeline, and texts are those of the benchmark text.
+Prices are in tools/capacity/parameters.toml.
 """
 
 from __future__ import annotations
 
 import asyncio
 import resource
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, cast
@@ -27,115 +27,17 @@ from shared.voices.media import CONTENT_TYPES, sniff
 from shared.voices.objects import ObjectFacts
 from shared.voices.voice import Input, Options, OutputFormat, Status, Voice, new_voice_id
 from tools.benchmarks.report import Cell, Report, Table
+from tools.benchmarks.text import PROCESSOR, SAMPLE_BYTES, SPEECH
+from tools.capacity import billing
+from tools.capacity.parameters import RESULTS, Parameters, read_parameters
 
-COUNTED: Final = Path(__file__).parent / "results" / "pipeline.json"
 FORMATS: Final = (OutputFormat.WAV, OutputFormat.M4A)
-SECONDS_OF_A_DAY: Final = 86_400
 VOICES_A_DAY: Final = (1000, 100_000, 1_000_000)
+CONTAINER: Final = (2.0, 1.0)
+"""The CPUs and the GiB of a converter (`convert_cpu`, `convert_memory`)."""
 
-_WRITES: Final = "Firestore documents written"
-_READS: Final = (
-    "Firestore documents read by the service",
-    "Firestore documents read by the visitor's listener",
-)
-_RENEW_SECONDS: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """US dollars for us-central1, looked up on 21 November 2026 in archived copies of the pages.
-
-    Cloud Run with request-based billing: https://cloud.google.com/run/pricing
-    Firestore: https://cloud.google.com/firestore/pricing
-    Cloud Storage: https://cloud.google.com/storage/pricing-examples
-    Cloud Scheduler: https://cloud.google.com/scheduler/pricing
-    Logging and alerts: https://cloud.google.com/stackdriver/pricing; Google names a price for
-    conditions on metrics and has postponed its start several times
-    Pub/Sub: https://cloud.google.com/pubsub/pricing
-    Load balancer: https://cloud.google.com/load-balancing/pricing
-    Cloud Armor: https://cloud.google.com/armor/pricing
-    reCAPTCHA: https://cloud.google.com/recaptcha/docs/billing-information
-    """
-
-    cpu_second: float = 0.000_024
-    gib_second: float = 0.000_002_5
-    idle_cpu_second: float = 0.000_002_5
-    idle_gib_second: float = 0.000_002_5
-    request: float = 0.4 / 1e6
-    document_read: float = 0.03 / 1e5
-    document_write: float = 0.09 / 1e5
-    document_expiry: float = 0.01 / 1e5
-    object_write: float = 0.005 / 1e3
-    object_read: float = 0.0004 / 1e3
-    gib_to_the_internet: float = 0.12
-    scheduler_job_day: float = 0.1 / 31
-    logged_gib: float = 0.5
-    logged_gib_free: float = 50
-    message_gib: float = 40 / 1024
-    message_gib_free: float = 10
-    alert_condition_month: float = 1.5
-    load_balancer_month: float = 0.025 * 24 * 30
-    cloud_armor_month: float = 7
-    cloud_armor_request: float = 0.75 / 1e6
-    assessments_free: int = 10_000
-    assessments_to_100_000: float = 8
-    assessment: float = 1 / 1e3
-
-    @property
-    def function_second(self) -> float:
-        return self.cpu_second + 0.5 * self.gib_second
-
-
-@dataclass(frozen=True, slots=True)
-class JobPrices:
-    """US dollars for us-central1, from the pages of `Prices`; a job is billed while it runs."""
-
-    cpu_second: float = 0.000_018
-    gib_second: float = 0.000_002
-    gib_month: float = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """The use of one conversion beside its CPU seconds, and of a day without conversions."""
-
-    document_reads: float  # by the services and by a page that listens
-    document_writes: float  # create, queued, lease, done, and a conflict now and then
-    cpus: float = 2  # of an instance of the conversion container (convert_cpu)
-    gib: float = 1  # of its memory (convert_memory)
-    waiting_seconds: float = 0.3  # for Firestore and Cloud Storage; they are billed, too
-    function_seconds: float = 0.3  # of api and on_upload
-    requests: int = 4  # to the api (voice), on_upload, and the container (warm-up, message)
-    object_writes: int = 4  # recording, result, emptied recording; the notification costs as much
-    object_reads: int = 2  # the recording by the container, the result by the visitor
-    sweeps: int = 288  # per day
-    sweep_seconds: float = 0.5  # when it finds nothing
-    sweep_reads: int = 3  # one query for each status; billed also without results
-    probe_seconds: float = 0.1  # the least that is billed; Cloud Run bills liveness probes
-    probes: int = 8640  # per day, of each instance
-    logged_bytes: int = 9000  # by all services; estimated
-    message_bytes: int = 4096  # published and delivered, by Google's least of 1 kB for each
-    balanced_requests: float = 1.5  # to the api through a load balancer
-    alert_conditions: int = 14  # on metrics (infra/terraform/monitoring.tf)
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingJob:
-    """The use of one own character."""
-
-    seconds: float = 137  # on two CPUs, with 3:21 minutes of speech (docs/own-characters.md)
-    start_seconds: float = 30  # of the job's container before and after the training; assumed
-    recordings: int = 61  # sentences and the spoken consent
-    checkpoints: int = 12  # objects that the stages store on the way
-    bundle_bytes: int = 3_720_000  # the character's own graphs, without the shared encoders
-    request_seconds: float = 0.1  # of the api, for each request of the page
-    cpus: int = 2
-    gib: int = 4
-
-    @property
-    def requests(self) -> int:
-        """Requests of the page: one for each recording, and one for each other step."""
-        return self.recordings + 10
+TEXTS: Final = {"typed Japanese": "ひな", "typed English": "ひな, English"}
+"""Columns of texts, and their rows in the report of the benchmark text."""
 
 
 class Measurement(NamedTuple):
@@ -149,24 +51,26 @@ class Measurement(NamedTuple):
 def run(*, quick: bool) -> Report:
     recording, rounds = SAMPLE.read_bytes(), 5 if quick else 20
     measured = [measure(recording, output_format, rounds) for output_format in FORMATS]
-    return make_report(measured, read_usage(), Prices())
+    return make_report(measured, read_texts(), read_parameters())
 
 
-def read_usage(counted: Path = COUNTED) -> Usage:
-    """Return the use of a conversion, with the documents of a report of the benchmark pipeline.
+def read_texts(results: Path = RESULTS) -> dict[str, Measurement]:
+    """Return the texts of the benchmark text by their columns.
 
     Raises:
-        ValueError: the file is not such a report.
+        ValueError: it has not measured them.
     """
-    report = Report.load(counted)
-    figures = {str(row[0]): row[-1] for table in report.tables for row in table.rows}
-    try:
-        reads = sum(float(figures[name] or 0) for name in _READS)
-        return Usage(document_reads=reads, document_writes=float(figures[_WRITES] or 0))
-    except KeyError as missing:
-        raise ValueError(
-            f"{counted} does not contain {missing}; run the benchmark pipeline again"
-        ) from missing
+    found = {}
+    for table in Report.load(results / "text.json").tables:
+        for row in table.rows:
+            cells = dict(zip(table.columns, row, strict=True))
+            if {PROCESSOR, SPEECH} <= cells.keys():
+                seconds = float(cells[SPEECH] or 0)
+                size = round(SAMPLE_BYTES * seconds)
+                found[str(row[0])] = Measurement(float(cells[PROCESSOR] or 0), seconds, size)
+    if missing := set(TEXTS.values()) - found.keys():
+        raise ValueError(f"text.json has no rows {sorted(missing)}; run the benchmark text first")
+    return {column: found[row] for column, row in TEXTS.items()}
 
 
 class _OneRecordingBucket:
@@ -246,105 +150,66 @@ def _voice(recording: bytes, output_format: OutputFormat, character: str) -> Voi
     )
 
 
-def conversion_dollars(measured: Measurement, usage: Usage, prices: Prices) -> dict[str, float]:
-    billed = measured.cpu_seconds + usage.waiting_seconds
+def voice_dollars(measured: Measurement, p: Parameters) -> dict[str, float]:
+    billed = measured.cpu_seconds + p["voice.waiting"]
     return {
-        "conversion container": billed
-        * (usage.cpus * prices.cpu_second + usage.gib * prices.gib_second),
-        "functions": usage.function_seconds * prices.function_second,
-        "requests": usage.requests * prices.request,
-        "Firestore": usage.document_reads * prices.document_read
-        + usage.document_writes * prices.document_write
-        + prices.document_expiry,
-        "Cloud Storage": usage.object_writes * prices.object_write
-        + usage.object_reads * prices.object_read,
-        "result to the visitor": measured.bytes / 2**30 * prices.gib_to_the_internet,
+        "conversion container": billed * billing.second(p, *CONTAINER),
+        "functions": p["voice.function_seconds"] * billing.second(p, *billing.FUNCTION),
+        "requests": p["voice.requests"] * p["price.request"],
+        "Firestore": sum(billing.firestore(p)),
+        "Cloud Storage": billing.storage(p),
+        "result to the visitor": measured.bytes / billing.GIB * p["price.gib_to_the_internet"],
     }
 
 
-def warm_day_dollars(usage: Usage, prices: Prices) -> float:
-    idle = usage.cpus * prices.idle_cpu_second + usage.gib * prices.idle_gib_second
-    return idle * SECONDS_OF_A_DAY
-
-
-def sweep_day_dollars(usage: Usage, prices: Prices) -> float:
-    one = (
-        usage.sweep_seconds * prices.function_second
-        + usage.sweep_reads * prices.document_read
-        + prices.request
-    )
-    return usage.sweeps * one + prices.scheduler_job_day
-
-
-def probe_day_dollars(usage: Usage, prices: Prices) -> float:
-    second = usage.cpus * prices.cpu_second + usage.gib * prices.gib_second
-    return usage.probes * usage.probe_seconds * second
-
-
-def month_dollars(
-    per_day: int, measured: Measurement, usage: Usage, prices: Prices
-) -> dict[str, float]:
+def month_dollars(per_day: int, measured: Measurement, p: Parameters) -> dict[str, float]:
     """Return the cost of 30 days with so many voices, each of one visitor's visit."""
-    voices = 30 * per_day
-    on_upload_day = SECONDS_OF_A_DAY * (prices.idle_cpu_second + 0.5 * prices.idle_gib_second)
-    idle = warm_day_dollars(usage, prices) + on_upload_day + sweep_day_dollars(usage, prices)
-    logged = voices * usage.logged_bytes / 2**30 - prices.logged_gib_free
-    messages = voices * usage.message_bytes / 2**30 - prices.message_gib_free
-    balanced = voices * usage.balanced_requests
-    fewest = prices.assessments_to_100_000 if voices > prices.assessments_free else 0
+    voices = billing.MONTH_DAYS * per_day
+    one, idle = voice_dollars(measured, p), billing.idle_month(p, *CONTAINER)
+    warm = {name: dollars for name, dollars in idle.items() if "probes" not in name}
+    seconds = voices * (one["conversion container"] + one["functions"])
     return {
-        "voices": voices * sum(conversion_dollars(measured, usage, prices).values()),
-        "warm instances and sweeps": 30 * idle,
-        "liveness probes": 30 * probe_day_dollars(usage, prices),
-        "logging": prices.logged_gib * max(0, logged),
-        "Pub/Sub": prices.message_gib * max(0, messages),
-        "alert conditions, once Google charges them": usage.alert_conditions
-        * prices.alert_condition_month,
-        "`custom_domain`": prices.load_balancer_month
-        + prices.cloud_armor_month
-        + balanced * prices.cloud_armor_request,
-        "`app_check`": fewest + max(0, voices - 100_000) * prices.assessment,
+        "voices": voices * sum(one.values()),
+        "warm instances and sweeps": sum(warm.values()),
+        "liveness probes": sum(idle.values()) - sum(warm.values()),
+        **billing.month_of_messages(p, voices),
+        **billing.month_of_options(p, voices),
+        "a region of tier 2": p["price.tier_2"] * (seconds + sum(idle.values())),
     }
 
 
-def training_dollars(used: TrainingJob, prices: Prices, job: JobPrices) -> dict[str, float]:
-    billed = used.seconds + used.start_seconds
-    renewals = billed / _RENEW_SECONDS
-    # Its document and the one that its owner listens to: begun, asked for, leased, six stages,
-    # ready, cleaned, and each renewal; the day's number besides.
-    writes = 1 + 2 * (11 + renewals)
-    reads = used.requests + renewals + 20
-    # Each request of the page lists the recordings, which costs as much as a write.
-    lists_and_writes = used.recordings + used.checkpoints + used.requests + 10
-    return {
-        "job": billed * (used.cpus * job.cpu_second + used.gib * job.gib_second),
-        "api": used.requests * (prices.request + used.request_seconds * prices.function_second),
-        "Firestore": writes * prices.document_write + reads * prices.document_read,
-        "Cloud Storage": lists_and_writes * prices.object_write
-        + 2 * used.recordings * prices.object_read,
-        "a month of the bundle": used.bundle_bytes / 2**30 * job.gib_month,
-    }
-
-
-def make_report(measured: Sequence[Measurement], usage: Usage, prices: Prices) -> Report:
-    columns = [conversion_dollars(one, usage, prices) for one in measured]
+def make_report(
+    measured: Sequence[Measurement], texts: Mapping[str, Measurement], p: Parameters
+) -> Report:
+    named = dict(zip(map(str, FORMATS), measured, strict=True)) | dict(texts)
+    columns = [voice_dollars(one, p) for one in named.values()]
     rows: list[tuple[Cell, ...]] = [
         (kind, *(1000 * column[kind] for column in columns)) for kind in columns[0]
     ]
     rows.append(("**together**", *(1000 * sum(column.values()) for column in columns)))
-    rows.append(("CPU seconds of one", *(one.cpu_seconds for one in measured)))
-    facts: dict[str, Cell] = {
-        "seconds of the recording": measured[0].seconds,
-        "Firestore documents that a voice writes": usage.document_writes,
-        "documents that it reads": usage.document_reads,
-        "a warm instance-day of the converter, US$": warm_day_dollars(usage, prices),
-        "a day of sweeps, US$": sweep_day_dollars(usage, prices),
-    }
-    table = Table("1000 conversions, US$", ("for", *map(str, FORMATS)), tuple(rows))
-    months = [month_dollars(per_day, measured[0], usage, prices) for per_day in VOICES_A_DAY]
+    rows.append(("CPU seconds of one", *(one.cpu_seconds for one in named.values())))
+    rows.append(("seconds of its sound", *(one.seconds for one in named.values())))
+    table = Table("1000 voices, US$", ("for", *named), tuple(rows))
+    months = [month_dollars(per_day, measured[0], p) for per_day in VOICES_A_DAY]
     month = Table(
         "A month, US$, by the voices of a day (wav)",
         ("for", *(f"{per_day:,}" for per_day in VOICES_A_DAY)),
         tuple((kind, *(round(each[kind], 1) for each in months)) for kind in months[0]),
     )
-    return Report("cost", (table, month), facts)
+    idle = billing.idle_month(p, *CONTAINER)
+    sweeps = idle["sweeps"]
+    unused: list[tuple[Cell, ...]] = [
+        (name, round(dollars, 2), round(sweeps, 2) if name == "sweeps" else 0)
+        for name, dollars in idle.items()
+    ]
+    unused.append(("**together**", round(sum(idle.values()), 2), round(sweeps, 2)))
+    a_day = sum(idle.values()) / billing.MONTH_DAYS, sweeps / billing.MONTH_DAYS
+    unused.append(("a day", *(round(dollars, 3) for dollars in a_day)))
+    nobody = Table(
+        "A month without any visitor, US$", ("for", "default", "scaled to zero"), tuple(unused)
+    )
+    facts: dict[str, Cell] = {
+        "Firestore documents that a voice writes": p["voice.documents_written"],
+        "documents that it reads": p["voice.documents_read"] + p["voice.documents_listened"],
+    }
+    return Report("cost", (table, month, nobody), facts)

@@ -1,23 +1,31 @@
-"""Measures how many texts a second are spoken, and how soon, by a fast voice and by Kokoro's.
+"""Measures how many texts a second are spoken, how soon, and what Kokoro costs.
 
-The texts are like those of chats.
+The texts are like those of chats. Mei speaks Japanese by herself; Kokoro speaks Hina's texts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import sys
+import tempfile
 import time
-from collections.abc import Awaitable, Callable
+import wave
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
 
 import httpx
 import numpy as np
 
+from infra.local.configuration.options import ROOT
+from shared.speech.engines.kokoro_packages import REQUIREMENTS
 from tools.benchmarks.report import PERCENTILES, Report, Table
-from tools.benchmarks.servers import Server, cpu_seconds, running
+from tools.benchmarks.servers import Server, cpu_seconds, family, running
 
 TEXTS: Final = (
     "おはよう！",
@@ -33,11 +41,30 @@ TEXTS: Final = (
     "会議の資料を共有しました。お手数ですが、確認をお願いします。",
     "昨日の夜から雨が降り続いていて、電車が少し遅れているみたいです。",
 )
+ENGLISH: Final = (
+    "Good morning!",
+    "I'm on my way home.",
+    "Thanks, that helped a lot.",
+    "What time do we meet tomorrow?",
+    "It's March 5th, and it's 12 degrees outside.",
+    "Do you want to talk on Discord?",
+    "I saw that movie last week, and it was really good.",
+    "The parcel should arrive between 2 and 4 in the afternoon.",
+    "I bought a new computer, and I'd like you to help me set it up.",
+    "A new café opened near the station. Shall we go there this weekend?",
+    "I've shared the slides for the meeting. Please have a look at them.",
+    "It has been raining since last night, and the trains seem to be a little late.",
+)
 LONG: Final = (
     "昨日の夜から雨が降り続いていて、電車が少し遅れているみたいです。"
     "着いたら連絡しますので、先に始めていてくださいね。"
 )
 """A text of about 60 characters."""
+
+KEPT: Final = ("us_*.json", "checkpoint20.npz", "part.bin", "voices_ja.npz", "vocab.json")
+"""What the Dockerfile of the converter keeps of Kokoro's packages."""
+
+LONG_ENGLISH: Final = "It has been raining since last night. I'll call you at noon."
 
 SETTINGS: Final = {
     "HOST": "127.0.0.1",
@@ -54,6 +81,12 @@ CLIENTS: Final = 6  # the clients of a saturated server: more than it serves at 
 _HEADER_BYTES: Final = 4_000  # more than the header of any format: the bytes after it are sound
 
 
+PROCESSOR: Final = "processor time of a text (s)"
+SPEECH: Final = "speech of a text (s)"
+SAMPLE_BYTES: Final = 48_000
+"""The bytes of a second of WAV."""
+
+
 class TextPlan(NamedTuple):
     """A voice, its load for some seconds at a rate, its saturation, and repeated first sounds."""
 
@@ -62,10 +95,23 @@ class TextPlan(NamedTuple):
     rate: float
     saturated: float
     first_sounds: int
+    texts: Sequence[str] = TEXTS
+
+    @property
+    def name(self) -> str:
+        return self.voice + ", English" * (self.texts is ENGLISH)
 
 
-FULL: Final = (TextPlan("メイ", 6.0, 8.0, 6.0, 7), TextPlan("ひな", 12.0, 0.5, 15.0, 3))
-QUICK: Final = (TextPlan("メイ", 3.0, 8.0, 4.0, 3), TextPlan("ひな", 6.0, 0.5, 8.0, 1))
+FULL: Final = (
+    TextPlan("メイ", 6.0, 8.0, 6.0, 7),
+    TextPlan("ひな", 12.0, 0.5, 15.0, 3),
+    TextPlan("ひな", 12.0, 0.5, 15.0, 3, ENGLISH),
+)
+QUICK: Final = (
+    TextPlan("メイ", 3.0, 8.0, 4.0, 3),
+    TextPlan("ひな", 6.0, 0.5, 8.0, 1),
+    TextPlan("ひな", 6.0, 0.5, 8.0, 1, ENGLISH),
+)
 
 
 class Load(NamedTuple):
@@ -76,10 +122,11 @@ class Load(NamedTuple):
 
 
 class Saturation(NamedTuple):
-    """The answers per second, and the server's seconds of CPU time for each."""
+    """The answers per second, the server's processor time for each, and the speech of each."""
 
     per_second: float
     processor: float
+    speech: float
 
 
 class Measured(NamedTuple):
@@ -90,17 +137,14 @@ class Measured(NamedTuple):
 
 async def run(*, quick: bool) -> Report:
     plans = QUICK if quick else FULL
-    async with (
-        running(_command, SETTINGS, "/version") as server,
-        httpx.AsyncClient(base_url=server.url, timeout=_TIMEOUT_SECONDS) as client,
-    ):
-        measured = {plan: await _measure(plan, server, client) for plan in plans}
-        megabytes = server.megabytes()
+    with tempfile.TemporaryDirectory() as empty:
+        _, without = await measure(plans[:1], {"KOKORO_DIR": empty})
+    measured, with_kokoro = await measure(plans, {})
     loads = Table(
         "texts at a constant rate, `/audio_query` and `/synthesis`",
         ("voice", "texts/s", *(f"p{each} (ms)" for each in PERCENTILES), "failures"),
         tuple(
-            (plan.voice, plan.rate, *each.load.latency, each.load.failures)
+            (plan.name, plan.rate, *each.load.latency, each.load.failures)
             for plan, each in measured.items()
         ),
     )
@@ -109,13 +153,61 @@ async def run(*, quick: bool) -> Report:
         (
             "voice",
             "saturation (texts/s)",
-            "processor time of a text (s)",
+            PROCESSOR,
+            SPEECH,
+            "processor time of a second of speech (s)",
             "first sound of 60 characters (ms)",
         ),
-        tuple((plan.voice, *each.saturation, each.first_sound) for plan, each in measured.items()),
+        tuple(
+            (
+                plan.name,
+                *each.saturation,
+                each.saturation.processor / each.saturation.speech,
+                each.first_sound,
+            )
+            for plan, each in measured.items()
+        ),
     )
-    facts = {"memory with both voices loaded, MB": megabytes}
-    return Report("text", (loads, saturations), facts)
+    costs = Table(
+        "A server of typed text with and without Kokoro",
+        ("what", "with", "without"),
+        tuple((what, figure, without[what]) for what, figure in with_kokoro.items()),
+    )
+    return Report("text", (loads, saturations, costs))
+
+
+async def measure(
+    plans: Sequence[TextPlan], environment: Mapping[str, str]
+) -> tuple[dict[TextPlan, Measured], dict[str, float]]:
+    """Return the findings of each plan, and what the server took."""
+    async with (
+        running(_command, {**SETTINGS, **environment}, "/version") as server,
+        httpx.AsyncClient(base_url=server.url, timeout=_TIMEOUT_SECONDS) as client,
+    ):
+        start = cpu_seconds(server.pid)
+        measured = {plan: await _measure(plan, server, client) for plan in plans}
+        most = max(most_megabytes(process.pid) for process in family(server.pid))
+        return measured, {
+            "processor time of a start, with the first texts (s)": start,
+            "memory after some texts (MB)": server.megabytes(),
+            "most memory of its largest process (MB)": most,
+            "files in the image (MB)": 0.0 if environment else kokoro_megabytes(),
+        }
+
+
+def kokoro_megabytes() -> float:
+    """Return the size of Kokoro's files that the image keeps."""
+    names = re.findall(r"^([\w-]+)==", (ROOT / REQUIREMENTS).read_text(), re.MULTILINE)
+    origins = [found.origin for name in names if (found := find_spec(name.replace("-", "_")))]
+    folders = [Path(origin).parent for origin in origins if origin]
+    files = {file for folder in folders for name in KEPT for file in folder.rglob(name)}
+    return sum(file.stat().st_size for file in files) / 1e6
+
+
+def most_megabytes(pid: int) -> float:
+    """Return the most memory that a process has had, as Linux counts it."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
 
 
 def _command(_port: int) -> tuple[str, ...]:
@@ -125,7 +217,7 @@ def _command(_port: int) -> tuple[str, ...]:
 async def _measure(plan: TextPlan, server: Server, client: httpx.AsyncClient) -> Measured:
     speakers = (await client.get("/speakers")).json()
     (style,) = (each["styles"][0]["id"] for each in speakers if each["name"] == plan.voice)
-    bot = _Bot(client, style)
+    bot = _Bot(client, style, plan.texts)
     first_sound = await bot.first_sound(plan.first_sounds)
     load = await apply_load(bot.ask, plan.rate, plan.seconds)
     saturation = await saturate(server, bot.ask, plan.saturated)
@@ -133,18 +225,23 @@ async def _measure(plan: TextPlan, server: Server, client: httpx.AsyncClient) ->
 
 
 class _Bot:
-    def __init__(self, client: httpx.AsyncClient, style: int) -> None:
+    def __init__(self, client: httpx.AsyncClient, style: int, texts: Sequence[str]) -> None:
         self._client = client
         self._style = style
+        self._texts = texts
 
-    async def ask(self, index: int) -> None:
-        query = await self._query(TEXTS[index % len(TEXTS)])
+    async def ask(self, index: int) -> float:
+        """Have a text spoken and return its seconds."""
+        query = await self._query(self._texts[index % len(self._texts)])
         parameters = {"speaker": self._style}
         answer = await self._client.post("/synthesis", params=parameters, json=query)
         answer.raise_for_status()
+        with wave.open(BytesIO(answer.content)) as sound:
+            return float(sound.getnframes() / sound.getframerate())
 
     async def first_sound(self, times: int) -> float:
-        query, waits = await self._query(LONG), []
+        text = LONG if self._texts is TEXTS else LONG_ENGLISH
+        query, waits = await self._query(text), []
         for _ in range(times + 1):
             begin = time.perf_counter()
             parameters: dict[str, str | int] = {"speaker": self._style, "stream": "true"}
@@ -181,7 +278,7 @@ async def apply_load(ask: Callable[[int], Awaitable[object]], rate: float, secon
 
 
 async def saturate(
-    server: Server, ask: Callable[[int], Awaitable[object]], seconds: float
+    server: Server, ask: Callable[[int], Awaitable[float]], seconds: float
 ) -> Saturation:
     """Let each client ask again as soon as it has an answer; begin nothing after `seconds`.
 
@@ -189,16 +286,17 @@ async def saturate(
     """
     begin, spent, numbers = time.perf_counter(), cpu_seconds(server.pid), itertools.count()
 
-    async def client() -> tuple[int, float]:
-        answers = 0
+    async def client() -> tuple[list[float], float]:
+        spoken = []
         while time.perf_counter() - begin < seconds:
-            await ask(next(numbers))
-            answers += 1
-        return answers, time.perf_counter() - begin
+            spoken.append(await ask(next(numbers)))
+        return spoken, time.perf_counter() - begin
 
     found = await asyncio.gather(*(client() for _ in range(CLIENTS)))
-    processor = (cpu_seconds(server.pid) - spent) / sum(answers for answers, _ in found)
-    return Saturation(sum(answers / took for answers, took in found), processor)
+    spoken = [each for answers, _ in found for each in answers]
+    processor = (cpu_seconds(server.pid) - spent) / len(spoken)
+    per_second = sum(len(answers) / took for answers, took in found)
+    return Saturation(per_second, processor, sum(spoken) / len(spoken))
 
 
 async def time_first_sound(client: httpx.AsyncClient, path: str, **request: Any) -> float:

@@ -15,7 +15,6 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import simpy
 
 from infra.local.cloud.push_flow import FlowLimits, PushFlow
@@ -23,6 +22,7 @@ from infra.local.cloud.push_flow import FlowLimits, PushFlow
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
+    import numpy as np
     from simpy.events import Event
 
     from tools.capacity.parameters import Duration, Parameters

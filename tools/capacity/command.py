@@ -20,6 +20,7 @@ from tools.capacity.outcome import Target
 from tools.capacity.parameters import Duration, Parameters, PlanningError, read_parameters
 from tools.capacity.search import Study, search
 from tools.capacity.settings import BusyHours, Quota, Settings, Signing
+from tools.capacity.simulation import Simulation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,9 @@ PICTURE: Final = ROOT / ".local" / "capacity.svg"
 MOST_OWN_CHARACTERS: Final = 1_000_000
 MINUTES: Final = {1: 60.0, 10: 30.0, 100: 5.0, 1_000: 5.0, 10_000: 5.0}
 """Simulated minutes for each rate in voices a second of `--sizes`."""
+
+BURSTS: Final = (30.0, 90.0, 150.0, 210.0, 270.0)
+"""Seconds at which the client of `--sizes` uploads as many recordings as it may."""
 
 MOST: Final = 20_000
 """More instances than any of these rates needs."""
@@ -174,30 +178,47 @@ def plan(wish: argparse.Namespace, console: Console) -> None:
 
 
 def write_sizes(console: Console, seed: int) -> None:
-    """Simulate rates of 1 to 10,000 voices a second in a steady state; write them on the page."""
+    """Write rates of 1 to 10,000 voices a second and one greedy client on the page."""
     parameters = read_parameters().replaced(
         {"visitor.leaving": Duration(0.0), "cloud_run.region_cpus": Duration(math.inf)}
     )
-    target = parameters["cloud_run.cpu_target"]
     found = {}
     for rate, minutes in MINUTES.items():
         console.print(f"simulating {rate:,} voices a second ...")
         crowd = CrowdForecast(peak=float(rate), minutes=minutes)
         arrivals = crowd.arrivals(parameters, np.random.default_rng(seed)).sample()
-        # The instances are there already.
-        convert = round(rate * parameters["processor.converter"] / (2 * target)) + 1
-        api = round(rate * parameters["processor.api"] / target) + 1
-        settings = Settings(
-            min_instances=convert,
-            api_min_instances=api,
-            on_upload_min_instances=api,
-            max_instances=MOST,
-            lifted=frozenset(Quota),
-        )
+        settings = replace(warm_settings(parameters, rate), lifted=frozenset(Quota))
         found[rate] = Study(parameters, arrivals, seed).simulate(settings)
-    part = report.sizes(found)
-    console.print(Markdown(part))
-    PAGE.write_text(report.with_part(PAGE.read_text(), "sizes", part))
+    half = parameters.replaced({"visitor.live": Duration(0.5)})
+    compared = {}
+    for name, visitors, rate, settings in (
+        ("50 live and 50 uploaded voices a second", half, 100, warm_settings(half, 100)),
+        ("2 voices a second, one converter", parameters, 2, Settings(max_instances=1)),
+    ):
+        console.print(f"simulating {name} ...")
+        arrivals = CrowdForecast(peak=float(rate), minutes=5.0).arrivals(
+            visitors, np.random.default_rng(seed)
+        )
+        for row, bursts in ((name, ()), (f"{name}, and the client", BURSTS)):
+            beside = replace(arrivals, bursts=bursts)
+            compared[row] = Simulation(visitors, settings, beside, seed=seed).run()
+    page = PAGE.read_text()
+    for name, part in (("sizes", report.sizes(found)), ("client", report.greedy(compared))):
+        console.print(Markdown(part))
+        page = report.with_part(page, name, part)
+    PAGE.write_text(page)
+
+
+def warm_settings(parameters: Parameters, rate: float) -> Settings:
+    """Return settings whose instances are there already."""
+    target = parameters["cloud_run.cpu_target"]
+    api = round(rate * parameters["processor.api"] / target) + 1
+    return Settings(
+        min_instances=round(rate * parameters["processor.converter"] / (2 * target)) + 1,
+        api_min_instances=api,
+        on_upload_min_instances=api,
+        max_instances=MOST,
+    )
 
 
 def parameters_from(wish: argparse.Namespace) -> Parameters:

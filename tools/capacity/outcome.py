@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 import numpy.typing as npt
 
+from tools.capacity import billing
+from tools.capacity.arrivals import DAY
 from tools.capacity.parameters import PlanningError
 from tools.capacity.simulation import VoiceEnd
 
@@ -16,19 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tools.capacity.cloud import RateLimit
-    from tools.capacity.parameters import Parameters
     from tools.capacity.settings import Instances, Quota, Settings
     from tools.capacity.simulation import Simulation
 
 PERCENTILES: Final = (50, 95, 99)
-GIB: Final = 2.0**30
-BYTES_OF_A_MESSAGE: Final = 2_000.0
-"""Published and delivered, each billed as 1,000 bytes at least."""
+RUNNING: Final = (
+    "converters at work",
+    "idle minimum instances",
+    "their liveness probes",
+    "functions at work",
+)
+"""What is charged by the second."""
 
-OBJECT_WRITES: Final = 4
-"""Recording, result, the emptied recording; the notifications count as one more."""
-
-OBJECT_READS: Final = 2
 CURVE_POINTS: Final = 288
 
 Numbers = npt.NDArray[np.float64]
@@ -68,6 +69,7 @@ class Summary:
     Attributes:
         waits: of the visitors who stayed, in seconds; a lost voice waits forever.
         bill: US dollars of the simulated time.
+        options: what else would cost so much besides.
         begin: second of the day.
         curves: values over the time by what they are, one for each `interval` of seconds.
     """
@@ -79,6 +81,7 @@ class Summary:
     in_line: int
     waits: Numbers
     bill: Mapping[str, float]
+    options: Mapping[str, float]
     seconds: float
     most_instances: Instances
     quotas: Mapping[Quota, RateLimit]
@@ -113,6 +116,7 @@ def summarise(simulation: Simulation) -> Summary:
     ends = [visit.outcome for visit in simulation.visits]
     patience = simulation.parameters["visitor.patience"]
     met = {quota: use for quota, use in simulation.quotas.items() if use.first_met is not None}
+    dollars = bill(simulation)
     interval = max(5.0, arrivals.seconds / CURVE_POINTS)
     moments = np.array([visit.arrived for visit in stayed])
     return Summary(
@@ -122,7 +126,8 @@ def summarise(simulation: Simulation) -> Summary:
         late=weight * int(((waits > patience) & np.isfinite(waits)).sum()),
         in_line=weight * sum(visit.turns > 0 for visit in simulation.visits),
         waits=waits,
-        bill=bill(simulation),
+        bill=dollars,
+        options=options(simulation, dollars),
         seconds=arrivals.seconds,
         most_instances=simulation.most_instances,
         quotas=dict(sorted(met.items(), key=lambda each: each[1].first_met or 0.0)),
@@ -142,61 +147,57 @@ def percentiles(waits: Numbers) -> dict[int, float]:
 
 
 def bill(simulation: Simulation) -> dict[str, float]:
-    """Compute the cost of the simulated time in US dollars, without the free quotas."""
-    prices, settings = simulation.parameters, simulation.settings
-    weight = simulation.arrivals.weight
-    done = [visit.spoken for visit in simulation.visits if visit.outcome is VoiceEnd.DONE]
-    voices, spoken = weight * len(done), weight * sum(done)
-    functions, containers = (
-        (simulation.api, simulation.on_upload),
-        (simulation.convert, simulation.live),
+    """Compute the cost of the simulated time in US dollars.
+
+    Only of logs and messages the free part is left out, as if a month were like this time.
+    """
+    p, settings, weight = (
+        simulation.parameters,
+        simulation.settings,
+        simulation.arrivals.weight,
     )
-    idle = simulation.convert.idle_area, sum(each.idle_area for each in functions)
-    objects = OBJECT_WRITES * prices["price.object_write"]
-    objects += OBJECT_READS * prices["price.object_read"]
-    reads = prices["voice.documents_read"] + prices["voice.documents_listened"]
-    later_writes = prices["voice.documents_written"] - 1
-    created = prices["price.document_write"] + prices["price.document_expiry"]
-    written = later_writes * prices["price.document_write"] + reads * prices["price.document_read"]
+    done = [visit.spoken for visit in simulation.visits if visit.outcome is VoiceEnd.DONE]
+    voices, visits = weight * len(done), weight * len(simulation.visits)
+    api, on_upload, convert, live = simulation.services.values()
+    container = settings.convert_cpu, settings.gib
+    created, later = billing.firestore(p)
+    days = simulation.arrivals.seconds / DAY
+    months = days / billing.MONTH_DAYS
+    functions = api.idle_area + on_upload.idle_area
     found = {
-        "converters at work": seconds_cost(
-            prices, settings, "", sum(each.active_area for each in containers), 0.0
-        ),
-        "idle minimum instances": seconds_cost(prices, settings, "idle_", *idle),
-        "functions at work": seconds_cost(
-            prices, settings, "", 0.0, sum(each.active_area for each in functions)
-        ),
+        "converters at work": (convert.active_area + live.active_area)
+        * billing.second(p, *container),
+        "idle minimum instances": convert.idle_area * billing.second(p, *container, "idle_")
+        + functions * billing.second(p, *billing.FUNCTION, "idle_"),
+        "their liveness probes": convert.idle_area / DAY * billing.probes(p, *container),
+        "functions at work": (api.active_area + on_upload.active_area)
+        * billing.second(p, *billing.FUNCTION),
         "requests": weight
         * sum(each.requests for each in simulation.services.values())
-        * prices["price.request"],
-        "Firestore": weight * len(simulation.visits) * created + voices * written,
-        "Cloud Storage": voices * objects,
-        "Pub/Sub": voices
-        * prices["voice.messages"]
-        * (BYTES_OF_A_MESSAGE / 2.0**40)
-        * prices["price.message_tib"],
-        "results to the visitors": spoken
-        * (prices["voice.result_bytes"] / GIB)
-        * prices["price.gib_to_the_internet"],
+        * p["price.request"],
+        "Firestore": visits * created + voices * later,
+        "Cloud Storage": voices * billing.storage(p),
+        "results to the visitors": weight
+        * sum(done)
+        * (p["voice.result_bytes"] / billing.GIB)
+        * p["price.gib_to_the_internet"],
     }
-    if characters := prices["visitor.own_characters"]:
-        training = prices["training.cpus"] * prices["price.job_cpu_second"]
-        training += prices["training.gib"] * prices["price.job_gib_second"]
-        character = prices["training.seconds"] * training + prices["training.besides"]
+    messages = billing.month_of_messages(p, voices / months)
+    found |= {name: months * dollars for name, dollars in messages.items()}
+    if characters := p["visitor.own_characters"]:
+        character = sum(billing.own_character(p).values())
         found["characters of visitors' own voices"] = characters * character
     return found
 
 
-def seconds_cost(
-    parameters: Parameters, settings: Settings, kind: str, converters: float, functions: float
-) -> float:
-    """Return the price of so many seconds of converters and of functions."""
-    cpu, gib = (parameters[f"price.{kind}{name}_second"] for name in ("cpu", "gib"))
-    converter = settings.convert_cpu * cpu + settings.gib * gib
-    function = (
-        parameters["deployed.function_cpus"] * cpu + parameters["deployed.function_gib"] * gib
-    )
-    return converters * converter + functions * function
+def options(simulation: Simulation, found: Mapping[str, float]) -> dict[str, float]:
+    """Compute what options, charges to come and another region would cost besides."""
+    visits = simulation.arrivals.weight * len(simulation.visits)
+    months = simulation.arrivals.seconds / (DAY * billing.MONTH_DAYS)
+    running = sum(found[name] for name in RUNNING)
+    besides = billing.month_of_options(simulation.parameters, visits / months)
+    dollars = {name: months * each for name, each in besides.items()}
+    return dollars | {"a region of tier 2": simulation.parameters["price.tier_2"] * running}
 
 
 def curves(

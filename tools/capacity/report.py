@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from tools.capacity.outcome import PERCENTILES
+from tools.capacity.outcome import PERCENTILES, percentiles
 from tools.capacity.parameters import PlanningError
-from tools.capacity.simulation import VoiceEnd
+from tools.capacity.simulation import MOST_UNFINISHED, VoiceEnd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from tools.capacity.outcome import Summary, Target
     from tools.capacity.search import Found
+    from tools.capacity.simulation import Simulation
 
 COLOURS: Final = ("#b3541e", "#2a6f97", "#3a7d44", "#6d3a8c")
 LEAST_SECONDS: Final = 0.2
@@ -77,6 +78,7 @@ def study(summaries: Mapping[str, Summary], found: Found | None, target: Target 
         parts += advice(summaries, found, target)
         parts.append(f"```hcl\n{chosen.settings.terraform(chosen.most_instances)}\n```")
     bill = {**chosen.bill, "**together**": chosen.dollars}
+    bill |= {f"besides, if it is used: {name}": each for name, each in chosen.options.items()}
     costs = ((name, f"{dollars:,.2f}") for name, dollars in bill.items())
     return "\n\n".join((*parts, table("What it costs, US$", ("for", "US$"), costs)))
 
@@ -197,3 +199,29 @@ def sizes(found: Mapping[int, Summary]) -> str:
     )
     columns = ("voices a second", "instances of api / on_upload / convert", "vCPU", *WAITS[:2])
     return table("Sizes, no quota binding", (*columns, "US$ a month at this rate"), rows)
+
+
+def greedy(compared: Mapping[str, Simulation]) -> str:
+    """Return the table of a crowd's waits beside one client that uploads many recordings."""
+
+    def row(name: str, simulation: Simulation) -> tuple[str, ...]:
+        others, own = (
+            [
+                visit.ended - visit.released if visit.outcome is VoiceEnd.DONE else math.inf
+                for visit in simulation.visits
+                if visit.is_greedy is is_own and visit.outcome is not VoiceEnd.LEFT
+            ]
+            for is_own in (False, True)
+        )
+        pushes = simulation.uploads, simulation.conversions
+        return (
+            name,
+            *map(seconds, percentiles(np.array(others)).values()),
+            seconds(max(own, default=math.nan)),
+            f"{sum(each.pushes for each in pushes):,}",
+            f"{sum(each.flow.refused for each in pushes):,}",
+        )
+
+    title = f"One client uploads {MOST_UNFINISHED} recordings at once, each minute; others' waits"
+    columns = ("who comes", *WAITS, "the client's longest wait, s", "pushes", "refused")
+    return table(title, columns, (row(*each) for each in compared.items()))

@@ -2,26 +2,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tools.benchmarks.__main__ import page_of
-from tools.benchmarks.cost import (
-    JobPrices,
-    Prices,
-    TrainingJob,
-    Usage,
-    probe_day_dollars,
-    sweep_day_dollars,
-    training_dollars,
-    warm_day_dollars,
-)
+from tools.benchmarks.cost import CONTAINER, Measurement, make_report
+from tools.capacity import billing
+from tools.capacity.parameters import read_parameters
 
 if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
 
-USAGE = Usage(document_reads=6, document_writes=4)
+PARAMETERS = read_parameters()
 
 
 def test_what_is_paid_for_is_what_terraform_makes(
@@ -32,30 +24,35 @@ def test_what_is_paid_for_is_what_terraform_makes(
 
     assert minutes
     assert 60 % int(minutes[1]) == 0
-    assert USAGE.sweeps == 24 * 60 / int(minutes[1])
+    assert PARAMETERS["sweep.runs"] == 24 * 60 / int(minutes[1])
     assert terraform.locals["functions"]["sweep"]["memory"] == "512Mi"
-    assert terraform.variables["convert_cpu"]["default"] == str(USAGE.cpus)
-    assert terraform.variables["convert_memory"]["default"] == f"{USAGE.gib}Gi"
+    cpus, gib = CONTAINER
+    assert terraform.variables["convert_cpu"]["default"] == f"{cpus:g}"
+    assert terraform.variables["convert_memory"]["default"] == f"{gib:g}Gi"
 
 
-def test_the_guide_says_what_an_idle_month_costs() -> None:
-    page = page_of("cost").read_text()
-    prices = Prices()
-    on_upload = prices.idle_cpu_second + 0.5 * prices.idle_gib_second
-    rows = {
-        "one warm instance of the converter": 30 * warm_day_dollars(Usage(6, 4), prices),
-        "its liveness probes": 30 * probe_day_dollars(Usage(6, 4), prices),
-        "one warm instance of on_upload": 30 * 86_400 * on_upload,
-        "sweeps": 30 * sweep_day_dollars(Usage(6, 4), prices),
+def test_a_month_has_the_price_of_assessments_probes_and_a_domain() -> None:
+    one = Measurement(0.06, 3.0, 144_000)
+    report = make_report((one, one), {"typed": Measurement(1.0, 3.0, 144_000)}, PARAMETERS)
+    tables: dict[str, Any] = {
+        table.title: {row[0]: row[1:] for row in table.rows} for table in report.tables
     }
-    said = {name: re.search(rf"^\| {name}[^|]*\| ([\d.]+) \|", page, re.MULTILINE) for name in rows}
-
-    assert {name: float(found[1]) for name, found in said.items() if found} == {
-        name: round(dollars, 2) for name, dollars in rows.items()
-    }
-    together = re.search(r"^\| together \| ([\d.]+) \|", page, re.MULTILINE)
-    assert together
-    assert float(together[1]) == pytest.approx(sum(rows.values()), abs=0.01)
+    month = tables["A month, US$, by the voices of a day (wav)"]
+    # Google's price list: 10 000 for nothing, US$ 8 up to 100 000, US$ 1 for each 1000 more.
+    assert month["`app_check`"] == (8.0, 2908.0, 29908.0)
+    # Each of 8640 probes a day is billed as 0.1 s of two CPUs and one GiB.
+    assert month["liveness probes"] == (1.3, 1.3, 1.3)
+    domain = month["`custom_domain`: load balancer and Cloud Armor"]
+    assert domain[0] == pytest.approx(18 + 7 + 30_000 * 1.5 * 0.75e-6, abs=0.1)
+    nobody = tables["A month without any visitor, US$"]
+    assert nobody["a day"] == (
+        pytest.approx(30.69 / 30, abs=0.01),
+        pytest.approx(0.0075, abs=0.001),
+    )
+    # A text takes more of the container than a recording, and nothing else.
+    recording, typed = (tables["1000 voices, US$"][kind] for kind in ("functions", "**together**"))
+    assert recording[0] == recording[2]
+    assert typed[2] - typed[0] == pytest.approx(1000 * 0.94 * (2 * 0.000024 + 0.0000025))
 
 
 def test_a_characters_price_in_the_documentation_is_the_one_that_is_calculated() -> None:
@@ -63,7 +60,7 @@ def test_a_characters_price_in_the_documentation_is_the_one_that_is_calculated()
     rows = re.findall(
         r"^\| (job|api|Firestore|Cloud Storage|a month)[^|]*\| ([\d.]+) \|$", page, re.MULTILINE
     )
-    dollars = training_dollars(TrainingJob(), Prices(), JobPrices())
+    dollars = billing.own_character(PARAMETERS)
 
     assert [float(price) for _, price in rows] == [round(each, 5) for each in dollars.values()]
     together = re.search(r"^\| \*\*together\*\* \| \*\*([\d.]+)\*\* \|$", page, re.MULTILINE)
