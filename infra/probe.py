@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SAMPLE: Final = Path(__file__).parent / "local" / "samples" / "hello.webm"
 TYPES: Final = {".webm": "audio/webm", ".wav": "audio/wav", ".mp3": "audio/mpeg"}
-WITHIN_SECONDS: Final = 5.0  # as Terraform's `wait_objective_seconds`
+WITHIN_SECONDS: Final = 5.0  # as Terraform's `monitoring.wait_objective_seconds`
 REQUEST_SECONDS: Final = 60.0
 GIVE_UP_SECONDS: Final = 120.0
 """A voice that is not done after so long is not waited for any longer."""

@@ -19,17 +19,17 @@ locals {
       "storage.googleapis.com",
     ],
     var.app_check == null ? [] : ["firebaseappcheck.googleapis.com", "recaptchaenterprise.googleapis.com"],
-    var.custom_domain == null ? [] : ["certificatemanager.googleapis.com", "compute.googleapis.com"],
+    var.domain.name == null ? [] : ["certificatemanager.googleapis.com", "compute.googleapis.com"],
     var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"],
-    var.kms_key == null ? [] : ["cloudkms.googleapis.com"],
+    var.storage.kms_key == null ? [] : ["cloudkms.googleapis.com"],
     local.has_traces ? ["cloudtrace.googleapis.com", "telemetry.googleapis.com"] : [],
-    var.monthly_budget == null ? [] : ["billingbudgets.googleapis.com", "cloudbilling.googleapis.com"],
+    var.monitoring.monthly_budget == null ? [] : ["billingbudgets.googleapis.com", "cloudbilling.googleapis.com"],
   ))
 
   # Agents that exist only once something asks for them, and that IAM members below name.
   agents = toset(concat(
     ["cloudfunctions.googleapis.com", "pubsub.googleapis.com"],
-    var.kms_key == null ? [] : [
+    var.storage.kms_key == null ? [] : [
       "artifactregistry.googleapis.com",
       "firestore.googleapis.com",
       "run.googleapis.com",

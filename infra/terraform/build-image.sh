@@ -3,7 +3,7 @@
 # from the repository's root; what to build, where and as whom comes in the environment.
 set -eu
 
-WITHOUT_GCLOUD="Install the Google Cloud CLI, or set convert_image to an image that is built already."
+WITHOUT_GCLOUD="Install the Google Cloud CLI, or set convert.image to an image that is built already."
 . infra/terraform/gcloud.sh
 
 exec gcloud builds submit . \

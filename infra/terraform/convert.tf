@@ -19,17 +19,17 @@ locals {
   ]
   image_tag = "${substr(sha256(join("\n", [
     for path in local.image_files : "${filesha256("${local.source_root}/${path}")} ${path}"
-  ])), 0, 32)}${var.convert_gpu == null ? "" : "-${local.provider}"}"
+  ])), 0, 32)}${var.convert.gpu == null ? "" : "-${local.provider}"}"
   image_name = "${local.repository_host}/convert:${local.image_tag}"
-  image      = var.convert_image == null ? one(data.google_artifact_registry_docker_image.convert[*].self_link) : var.convert_image
+  image      = var.convert.image == null ? one(data.google_artifact_registry_docker_image.convert[*].self_link) : var.convert.image
 
   port = 8080
 
   # Where the characters' networks run, and which variant of the image that needs.
-  provider = var.convert_gpu == null ? "cpu" : "cuda"
+  provider = var.convert.gpu == null ? "cpu" : "cuda"
 
   # One warm instance costs little without a GPU; with one, the operator says the number.
-  min_instances = coalesce(var.min_instances, var.convert_gpu == null ? 1 : 0)
+  min_instances = coalesce(var.convert.min_instances, var.convert.gpu == null ? 1 : 0)
 
   # What Cloud Run gives to so many CPUs, in a second generation instance.
   memory_mib_of_cpus = {
@@ -41,30 +41,30 @@ locals {
   # The CPUs and the memory of all services at their maximum number of instances. An instance of a
   # function has one CPU and 512 MiB; the sweep has one instance; a training has 2 CPUs and 4 GiB. Cloud Run checks one service against
   # the quota when the service is deployed, and all services together when it starts an instance.
-  function_instances = var.max_instances.api + var.max_instances.dead_letter + var.max_instances.on_upload + 1
+  function_instances = var.api.max_instances + var.dead_letter.max_instances + var.on_upload.max_instances + 1
   live_instances     = try(var.live.max_instances, 0)
-  trainings          = try(var.own_characters.at_once, 0)
+  trainings          = try(var.characters.own.at_once, 0)
   live_memory_mib    = try(tonumber(regex("^[0-9]+", var.live.memory)) * (endswith(var.live.memory, "Gi") ? 1024 : 1), 0)
-  most_cpus          = var.max_instances.convert * tonumber(var.convert_cpu) + 2 * local.trainings + local.live_instances * try(tonumber(var.live.cpu), 0) + local.function_instances
-  most_memory_mib    = var.max_instances.convert * local.convert_memory_mib + 4096 * local.trainings + local.live_instances * local.live_memory_mib + local.function_instances * 512
+  most_cpus          = var.convert.max_instances * tonumber(var.convert.cpu) + 2 * local.trainings + local.live_instances * try(tonumber(var.live.cpu), 0) + local.function_instances
+  most_memory_mib    = var.convert.max_instances * local.convert_memory_mib + 4096 * local.trainings + local.live_instances * local.live_memory_mib + local.function_instances * 512
   # The processes, with several of them one more that replaces another, and their conversions at
   # once, each with the most that decoding any recording may take; shared/container/process_plan.py and shared/speech/decoding/recording.py calculate the same.
-  conversion_mib     = max(75, local.fetched_conversion_mib, ceil((33554432 + 3 * var.max_upload_bytes + 1536000 * (var.recording_seconds.max + 0.5)) / 1048576))
+  conversion_mib     = max(75, local.fetched_conversion_mib, ceil((33554432 + 3 * var.limits.upload_bytes + 1536000 * (var.limits.recording_seconds.max + 0.5)) / 1048576))
   process_mib        = 285 + local.fetched_mib
-  conversions_mib    = local.process_mib * (ceil(tonumber(var.convert_cpu) / 4) + (tonumber(var.convert_cpu) > 4 ? 1 : 0)) + local.conversion_mib * local.convert_concurrency
-  convert_memory_mib = tonumber(regex("^[0-9]+", var.convert_memory)) * (endswith(var.convert_memory, "Gi") ? 1024 : 1)
+  conversions_mib    = local.process_mib * (ceil(tonumber(var.convert.cpu) / 4) + (tonumber(var.convert.cpu) > 4 ? 1 : 0)) + local.conversion_mib * local.convert_concurrency
+  convert_memory_mib = tonumber(regex("^[0-9]+", var.convert.memory)) * (endswith(var.convert.memory, "Gi") ? 1024 : 1)
 }
 
 # The repository of the images: one of the module's own, or one that exists.
 locals {
-  repository_parts = var.repository == null ? [] : split("/", var.repository)
-  repository = var.repository == null ? {
+  repository_parts = var.images.repository == null ? [] : split("/", var.images.repository)
+  repository = var.images.repository == null ? {
     id       = google_artifact_registry_repository.this[0].id
     location = var.region
     name     = google_artifact_registry_repository.this[0].repository_id
     project  = var.project_id
     } : {
-    id       = var.repository
+    id       = var.images.repository
     location = local.repository_parts[3]
     name     = local.repository_parts[5]
     project  = local.repository_parts[1]
@@ -73,14 +73,14 @@ locals {
 }
 
 resource "google_artifact_registry_repository" "this" {
-  count = var.repository == null ? 1 : 0
+  count = var.images.repository == null ? 1 : 0
 
   repository_id = var.name
   project       = var.project_id
   location      = var.region
   description   = "Images of the conversion container and of the functions"
   format        = "DOCKER"
-  kms_key_name  = var.kms_key
+  kms_key_name  = var.storage.kms_key
   labels        = var.labels
 
   cleanup_policies {
@@ -105,7 +105,7 @@ resource "google_artifact_registry_repository" "this" {
 # The provider has no resource that runs a build, and an operator who can apply has gcloud, which
 # uploads what .gcloudignore lets through, waits for the build, and fails when it fails.
 resource "terraform_data" "image" {
-  count = var.convert_image == null ? 1 : 0
+  count = var.convert.image == null ? 1 : 0
 
   triggers_replace = [local.image_name]
 
@@ -116,7 +116,7 @@ resource "terraform_data" "image" {
       IMAGE           = local.image_name
       PROJECT_ID      = var.project_id
       PROVIDER        = local.provider
-      REGION          = coalesce(var.build_region, var.region)
+      REGION          = coalesce(var.images.build_region, var.region)
       SERVICE_ACCOUNT = google_service_account.this["build"].id
       STAGING         = "gs://${google_storage_bucket.sources.name}/staged"
     }
@@ -127,7 +127,7 @@ resource "terraform_data" "image" {
 
 # Turns the tag into the digest of what was built.
 data "google_artifact_registry_docker_image" "convert" {
-  count = var.convert_image == null ? 1 : 0
+  count = var.convert.image == null ? 1 : 0
 
   project       = local.repository.project
   location      = local.repository.location
@@ -172,7 +172,7 @@ resource "google_cloud_run_v2_service" "convert" {
   }
 
   template {
-    encryption_key        = var.kms_key
+    encryption_key        = var.storage.kms_key
     execution_environment = "EXECUTION_ENVIRONMENT_GEN2"
     # Two places for each conversion: a message waits for its turn in the instance, whose queue is
     # fair, and is not refused, which would slow down the delivery of everybody's (push backoff).
@@ -181,7 +181,7 @@ resource "google_cloud_run_v2_service" "convert" {
     service_account                  = google_service_account.this["convert"].email
     timeout                          = "${local.timeouts.request}s"
     # Messages wait and come again, so that a GPU need not be kept free in a second zone.
-    gpu_zonal_redundancy_disabled = var.convert_gpu == null ? null : true
+    gpu_zonal_redundancy_disabled = var.convert.gpu == null ? null : true
 
     dynamic "vpc_access" {
       for_each = var.vpc[*]
@@ -197,14 +197,14 @@ resource "google_cloud_run_v2_service" "convert" {
     }
 
     dynamic "node_selector" {
-      for_each = var.convert_gpu[*]
+      for_each = var.convert.gpu[*]
       content {
         accelerator = node_selector.value
       }
     }
 
     scaling {
-      max_instance_count = var.max_instances.convert
+      max_instance_count = var.convert.max_instances
     }
 
     containers {
@@ -217,8 +217,8 @@ resource "google_cloud_run_v2_service" "convert" {
 
       resources {
         # With a GPU, Cloud Run bills an instance for as long as it lives and gives it a CPU all the time.
-        cpu_idle          = var.convert_gpu == null
-        limits            = merge({ cpu = var.convert_cpu, memory = var.convert_memory }, var.convert_gpu == null ? {} : { "nvidia.com/gpu" = "1" })
+        cpu_idle          = var.convert.gpu == null
+        limits            = merge({ cpu = var.convert.cpu, memory = var.convert.memory }, var.convert.gpu == null ? {} : { "nvidia.com/gpu" = "1" })
         startup_cpu_boost = true
       }
 
@@ -273,38 +273,38 @@ resource "google_cloud_run_v2_service" "convert" {
 
   lifecycle {
     precondition {
-      condition     = var.max_instances.convert >= max(concat([local.min_instances], [for hours in values(var.busy_hours) : hours.min_instances])...)
-      error_message = "max_instances.convert is smaller than min_instances or than the min_instances of some busy_hours: raise it, or lower those."
+      condition     = var.convert.max_instances >= max(concat([local.min_instances], [for hours in values(var.convert.busy_hours) : hours.min_instances])...)
+      error_message = "convert.max_instances is smaller than convert.min_instances or than the min_instances of some convert.busy_hours: raise it, or lower those."
     }
 
     precondition {
-      condition     = local.convert_memory_mib >= local.memory_mib_of_cpus[var.convert_cpu].least && local.convert_memory_mib <= local.memory_mib_of_cpus[var.convert_cpu].most
-      error_message = "Cloud Run does not give ${var.convert_memory} to ${var.convert_cpu} CPUs: set convert_memory to ${local.memory_mib_of_cpus[var.convert_cpu].least}Mi to ${local.memory_mib_of_cpus[var.convert_cpu].most}Mi, or change convert_cpu."
+      condition     = local.convert_memory_mib >= local.memory_mib_of_cpus[var.convert.cpu].least && local.convert_memory_mib <= local.memory_mib_of_cpus[var.convert.cpu].most
+      error_message = "Cloud Run does not give ${var.convert.memory} to ${var.convert.cpu} CPUs: set convert.memory to ${local.memory_mib_of_cpus[var.convert.cpu].least}Mi to ${local.memory_mib_of_cpus[var.convert.cpu].most}Mi, or change convert.cpu."
     }
 
     precondition {
-      condition     = var.convert_gpu == null || (tonumber(var.convert_cpu) >= 4 && local.convert_memory_mib >= 16384)
-      error_message = "Cloud Run gives a GPU only to 4 CPUs and 16Gi or more: raise convert_cpu and convert_memory, or set convert_gpu to null."
+      condition     = var.convert.gpu == null || (tonumber(var.convert.cpu) >= 4 && local.convert_memory_mib >= 16384)
+      error_message = "Cloud Run gives a GPU only to 4 CPUs and 16Gi or more: raise convert.cpu and convert.memory, or set convert.gpu to null."
     }
 
     precondition {
-      condition     = var.convert_gpu == null || contains(var.gpu_regions, var.region)
-      error_message = "Cloud Run has no ${coalesce(var.convert_gpu, "GPU")} in ${var.region} that this module knows of, only in ${join(", ", var.gpu_regions)}: choose one of these regions, add the region to gpu_regions if Google offers it there by now, or set convert_gpu to null."
+      condition     = var.convert.gpu == null || contains(var.convert.gpu_regions, var.region)
+      error_message = "Cloud Run has no ${coalesce(var.convert.gpu, "GPU")} in ${var.region} that this module knows of, only in ${join(", ", var.convert.gpu_regions)}: choose one of these regions, add the region to convert.gpu_regions if Google offers it there by now, or set convert.gpu to null."
     }
 
     precondition {
-      condition     = var.convert_gpu == null || var.max_instances.convert <= var.quota.gpus
-      error_message = "max_instances.convert would let the converter have ${var.max_instances.convert} GPUs in ${var.region}, and quota says that the project has ${var.quota.gpus}. Lower max_instances.convert, or let Google grant more (NvidiaL4GpuAllocNoZonalRedundancyPerProjectRegion of run.googleapis.com) and write that into quota.gpus."
+      condition     = var.convert.gpu == null || var.convert.max_instances <= var.quota.gpus
+      error_message = "convert.max_instances would let the converter have ${var.convert.max_instances} GPUs in ${var.region}, and quota says that the project has ${var.quota.gpus}. Lower convert.max_instances, or let Google grant more (NvidiaL4GpuAllocNoZonalRedundancyPerProjectRegion of run.googleapis.com) and write that into quota.gpus."
     }
 
     precondition {
       condition     = local.convert_memory_mib >= local.conversions_mib
-      error_message = "${local.convert_concurrency} conversions at once may need ${local.conversions_mib} MiB, ${local.conversion_mib} MiB each with this max_upload_bytes, recording_seconds.max and characters, and convert_memory is ${var.convert_memory}: raise convert_memory, or lower convert_concurrency, the sizes in characters or what a recording may be."
+      error_message = "${local.convert_concurrency} conversions at once may need ${local.conversions_mib} MiB, ${local.conversion_mib} MiB each with this limits.upload_bytes, limits.recording_seconds.max and characters, and convert.memory is ${var.convert.memory}: raise convert.memory, or lower convert.concurrency, the sizes in characters or what a recording may be."
     }
 
     precondition {
       condition     = local.most_cpus <= var.quota.cpus && local.most_memory_mib <= var.quota.memory_gib * 1024
-      error_message = "max_instances would let all services together have ${local.most_cpus} CPUs and ${ceil(local.most_memory_mib / 1024)} GiB in ${var.region}, and quota says that the project has ${var.quota.cpus} CPUs and ${var.quota.memory_gib} GiB. Lower max_instances, or let Google grant more and write that into quota; gcloud beta quotas info describe CpuAllocPerProjectRegion --service=run.googleapis.com --project=${var.project_id} shows what the project has (in thousandths of a CPU), MemAllocPerProjectRegion its memory in bytes."
+      error_message = "max_instances of all services would let them together have ${local.most_cpus} CPUs and ${ceil(local.most_memory_mib / 1024)} GiB in ${var.region}, and quota says that the project has ${var.quota.cpus} CPUs and ${var.quota.memory_gib} GiB. Lower max_instances of a service, or let Google grant more and write that into quota; gcloud beta quotas info describe CpuAllocPerProjectRegion --service=run.googleapis.com --project=${var.project_id} shows what the project has (in thousandths of a CPU), MemAllocPerProjectRegion its memory in bytes."
     }
   }
 
@@ -323,14 +323,14 @@ locals {
   # Said again each hour, so that an apply in the middle of busy hours is put right soon.
   schedule = merge(
     {
-      for name, hours in var.busy_hours : "${name}-begin" => {
+      for name, hours in var.convert.busy_hours : "${name}-begin" => {
         cron          = "0 ${hours.to - hours.from == 1 ? "${hours.from}" : "${hours.from}-${hours.to - 1}"} * * ${hours.days}"
         min_instances = hours.min_instances
         time_zone     = hours.time_zone
       }
     },
     {
-      for name, hours in var.busy_hours : "${name}-end" => {
+      for name, hours in var.convert.busy_hours : "${name}-end" => {
         cron          = hours.to == 24 ? "59 23 * * ${hours.days}" : "0 ${hours.to} * * ${hours.days}"
         min_instances = local.min_instances
         time_zone     = hours.time_zone

@@ -1,6 +1,6 @@
 # Remembers the key of the first apply, because the key of a database cannot be changed.
 resource "terraform_data" "first_kms_key" {
-  input = coalesce(var.kms_key, "none")
+  input = coalesce(var.storage.kms_key, "none")
 
   lifecycle {
     ignore_changes = [input]
@@ -8,7 +8,7 @@ resource "terraform_data" "first_kms_key" {
 }
 
 locals {
-  key_users = var.kms_key == null ? {} : {
+  key_users = var.storage.kms_key == null ? {} : {
     artifact_registry = google_project_service_identity.this["artifactregistry.googleapis.com"].member
     firestore         = google_project_service_identity.this["firestore.googleapis.com"].member
     functions         = google_project_service_identity.this["cloudfunctions.googleapis.com"].member
@@ -22,7 +22,7 @@ locals {
 resource "google_kms_crypto_key_iam_member" "agents" {
   for_each = local.key_users
 
-  crypto_key_id = var.kms_key
+  crypto_key_id = var.storage.kms_key
   role          = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
   member        = each.value
 

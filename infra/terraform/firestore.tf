@@ -2,9 +2,9 @@
 resource "time_static" "first_apply" {}
 
 resource "google_firestore_database" "this" {
-  name                    = var.database_id
+  name                    = var.storage.database_id
   project                 = var.project_id
-  location_id             = coalesce(var.firestore_location, var.region)
+  location_id             = coalesce(var.storage.firestore_location, var.region)
   type                    = "FIRESTORE_NATIVE"
   delete_protection_state = var.deletion_protection ? "DELETE_PROTECTION_ENABLED" : "DELETE_PROTECTION_DISABLED"
   # Always: otherwise a destroy forgets the database instead of failing at its protection.
@@ -13,7 +13,7 @@ resource "google_firestore_database" "this" {
   point_in_time_recovery_enablement = local.backup_days == 0 ? "POINT_IN_TIME_RECOVERY_DISABLED" : "POINT_IN_TIME_RECOVERY_ENABLED"
 
   dynamic "cmek_config" {
-    for_each = var.kms_key == null ? [] : [var.kms_key]
+    for_each = var.storage.kms_key == null ? [] : [var.storage.kms_key]
     content {
       kms_key_name = cmek_config.value
     }
@@ -21,8 +21,8 @@ resource "google_firestore_database" "this" {
 
   lifecycle {
     precondition {
-      condition     = terraform_data.first_kms_key.output == coalesce(var.kms_key, "none")
-      error_message = "kms_key was ${terraform_data.first_kms_key.output} when this was applied first, and Google cannot change the key of a database: Terraform would delete it with all voices. Set kms_key to what it was (null for none), or destroy everything and apply again (docs/deploy.md)."
+      condition     = terraform_data.first_kms_key.output == coalesce(var.storage.kms_key, "none")
+      error_message = "storage.kms_key was ${terraform_data.first_kms_key.output} when this was applied first, and Google cannot change the key of a database: Terraform would delete it with all voices. Set storage.kms_key to what it was (null for none), or destroy everything and apply again (docs/deploy.md)."
     }
 
     # A database that was imported has the documents of others, too: a destroy would delete them.
@@ -123,7 +123,7 @@ resource "google_firebaserules_ruleset" "firestore" {
 # (hashicorp/terraform-provider-google#25823). In between, Firestore refuses every page.
 # create_before_destroy is not possible, because a database has exactly one release.
 resource "google_firebaserules_release" "firestore" {
-  name         = var.database_id == "(default)" ? "cloud.firestore" : "cloud.firestore/${var.database_id}"
+  name         = var.storage.database_id == "(default)" ? "cloud.firestore" : "cloud.firestore/${var.storage.database_id}"
   project      = var.project_id
   ruleset_name = google_firebaserules_ruleset.firestore.name
 }

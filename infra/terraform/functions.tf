@@ -60,13 +60,13 @@ locals {
 
   functions = {
     api = {
-      concurrency   = var.api_concurrency
+      concurrency   = var.api.concurrency
       description   = "HTTP API: voices, upload addresses, results"
       environment   = merge(local.environment_common, local.environment_api, local.environment_characters, local.environment_own_characters_api, local.environment_traces)
       ingress       = local.is_open ? "ALLOW_ALL" : "ALLOW_INTERNAL_AND_GCLB"
-      max_instances = var.max_instances.api
+      max_instances = var.api.max_instances
       memory        = "512Mi"
-      min_instances = var.function_min_instances.api
+      min_instances = var.api.min_instances
       timeout       = local.api_timeout
     }
     dead_letter = {
@@ -74,7 +74,7 @@ locals {
       description   = "Gives up on a voice, visibly"
       environment   = merge(local.environment_common, local.environment_dead_letter)
       ingress       = "ALLOW_INTERNAL_ONLY"
-      max_instances = var.max_instances.dead_letter
+      max_instances = var.dead_letter.max_instances
       memory        = "512Mi"
       min_instances = 0
       timeout       = local.timeouts.request
@@ -84,9 +84,9 @@ locals {
       description   = "Turns a finished upload into a conversion message"
       environment   = merge(local.environment_common, local.environment_on_upload, local.environment_traces)
       ingress       = "ALLOW_INTERNAL_ONLY"
-      max_instances = var.max_instances.on_upload
+      max_instances = var.on_upload.max_instances
       memory        = "512Mi"
-      min_instances = var.function_min_instances.on_upload
+      min_instances = var.on_upload.min_instances
       timeout       = local.timeouts.request
     }
     # One at a time: a second sweep would find the same voices and publish the same messages.
@@ -152,7 +152,7 @@ resource "google_cloudfunctions2_function" "this" {
   project      = var.project_id
   location     = var.region
   description  = each.value.description
-  kms_key_name = var.kms_key
+  kms_key_name = var.storage.kms_key
   labels       = var.labels
 
   build_config {

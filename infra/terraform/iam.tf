@@ -13,7 +13,7 @@ locals {
     local.has_live ? { live = "Converts voices while visitors speak" } : {},
     local.has_own ? { train = "Makes characters of visitors' own voices" } : {},
     local.signs_with_hmac ? { signer = "Signs addresses with an HMAC key" } : {},
-    length(var.busy_hours) == 0 ? {} : { schedule = "Raises the minimum instances for busy hours" },
+    length(var.convert.busy_hours) == 0 ? {} : { schedule = "Raises the minimum instances for busy hours" },
   )
 
   pubsub_agent  = google_project_service_identity.this["pubsub.googleapis.com"].member
@@ -252,7 +252,7 @@ resource "google_cloud_run_v2_service_iam_member" "warm_up" {
 }
 
 resource "google_cloud_run_v2_service_iam_member" "public_api" {
-  count = var.public_api && !var.domain_restricted_sharing ? 1 : 0
+  count = var.api.public && !var.api.domain_restricted_sharing ? 1 : 0
 
   project  = var.project_id
   location = var.region
@@ -265,15 +265,15 @@ resource "google_cloud_run_v2_service_iam_member" "public_api" {
 # (hashicorp/terraform-provider-google#23360). A deployment of the function may reset the setting of
 # its Cloud Run service, so it is set again after every deployment.
 resource "terraform_data" "invoker_check" {
-  count = var.domain_restricted_sharing ? 1 : 0
+  count = var.api.domain_restricted_sharing ? 1 : 0
 
-  triggers_replace = [var.public_api]
+  triggers_replace = [var.api.public]
 
   provisioner "local-exec" {
     working_dir = local.source_root
     command     = "sh infra/terraform/set-invoker-check.sh"
     environment = {
-      CHECK      = var.public_api ? "--no-invoker-iam-check" : "--invoker-iam-check"
+      CHECK      = var.api.public ? "--no-invoker-iam-check" : "--invoker-iam-check"
       PROJECT_ID = var.project_id
       REGION     = var.region
       SERVICE    = google_cloudfunctions2_function.this["api"].name
@@ -286,7 +286,7 @@ resource "terraform_data" "invoker_check" {
 }
 
 resource "google_cloud_run_v2_service_iam_member" "schedule" {
-  count = length(var.busy_hours) == 0 ? 0 : 1
+  count = length(var.convert.busy_hours) == 0 ? 0 : 1
 
   project  = var.project_id
   location = var.region
@@ -297,7 +297,7 @@ resource "google_cloud_run_v2_service_iam_member" "schedule" {
 
 # Cloud Run lets only those change a service who may read its image ...
 resource "google_artifact_registry_repository_iam_member" "schedule" {
-  count = length(var.busy_hours) == 0 ? 0 : 1
+  count = length(var.convert.busy_hours) == 0 ? 0 : 1
 
   project    = local.repository.project
   location   = local.repository.location
@@ -308,7 +308,7 @@ resource "google_artifact_registry_repository_iam_member" "schedule" {
 
 # ... and act as the account it runs as.
 resource "google_service_account_iam_member" "schedule_acts_as_convert" {
-  count = length(var.busy_hours) == 0 ? 0 : 1
+  count = length(var.convert.busy_hours) == 0 ? 0 : 1
 
   service_account_id = google_service_account.this["convert"].name
   role               = "roles/iam.serviceAccountUser"

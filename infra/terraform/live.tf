@@ -6,7 +6,7 @@ locals {
 
   # A load balancer sends this path of the domain to it; functions/live/protocol.py names it.
   live_path = "/live"
-  live_host = local.has_live ? coalesce(var.custom_domain, trimprefix(google_cloud_run_v2_service.live[0].uri, "https://")) : null
+  live_host = local.has_live ? coalesce(var.domain.name, trimprefix(google_cloud_run_v2_service.live[0].uri, "https://")) : null
   live_url  = local.has_live ? "wss://${local.live_host}${local.live_path}" : null
 
   # Clients of VOICEVOX know nothing but a host and these paths, so they lie beside those of the api
@@ -81,12 +81,12 @@ locals {
     ALLOWED_ORIGINS         = join(",", local.origins)
     CONCURRENCY             = tostring(local.live_concurrency)
     HEARINGS                = tostring(coalesce(try(var.live.hearings, null), local.hearings_per_cpu * try(tonumber(var.live.cpu), 1)))
-    MAX_BUNDLE_BYTES        = tostring(var.max_bundle_bytes)
-    MAX_SECONDS             = tostring(var.recording_seconds.max)
-    MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
-    MIN_SECONDS             = tostring(var.recording_seconds.min)
+    MAX_BUNDLE_BYTES        = tostring(var.characters.max_bundle_bytes)
+    MAX_SECONDS             = tostring(var.limits.recording_seconds.max)
+    MAX_UPLOAD_BYTES        = tostring(var.limits.upload_bytes)
+    MIN_SECONDS             = tostring(var.limits.recording_seconds.min)
     RESULTS_BUCKET          = google_storage_bucket.results.name
-    RESULT_URL_SECONDS      = tostring(var.result_url_seconds)
+    RESULT_URL_SECONDS      = tostring(var.limits.result_url_seconds)
     SIGNING_SERVICE_ACCOUNT = try(google_service_account.this["live"].email, "")
     SOCKETS                 = tostring(try(var.live.sockets, 1))
     TRUSTED_PROXIES         = tostring(local.trusted_proxies)
@@ -113,7 +113,7 @@ locals {
 
   # A connection lasts from its opening until its answer: the recording, time to catch up, and the
   # conversion. functions/live/settings.py says how long it may take until the end.
-  live_timeout = ceil(var.recording_seconds.max) + 20 + local.timeouts.request
+  live_timeout = ceil(var.limits.recording_seconds.max) + 20 + local.timeouts.request
 }
 
 resource "google_secret_manager_secret_iam_member" "reads_live_tickets" {
@@ -176,7 +176,7 @@ resource "google_cloud_run_v2_service" "live" {
   }
 
   template {
-    encryption_key                   = var.kms_key
+    encryption_key                   = var.storage.kms_key
     execution_environment            = "EXECUTION_ENVIRONMENT_GEN2"
     max_instance_request_concurrency = var.live.sockets
     service_account                  = google_service_account.this["live"].email
@@ -269,7 +269,7 @@ resource "google_cloud_run_v2_service" "live" {
 
     precondition {
       condition     = local.live_memory_mib >= local.live_conversions_mib
-      error_message = "${local.live_concurrency} conversions at once in an instance of live may need ${local.live_conversions_mib} MiB, ${local.conversion_mib} MiB each with this max_upload_bytes, recording_seconds.max and characters, and live.memory is ${var.live.memory}: raise live.memory, or lower live.cpu, the sizes in characters or what a recording may be."
+      error_message = "${local.live_concurrency} conversions at once in an instance of live may need ${local.live_conversions_mib} MiB, ${local.conversion_mib} MiB each with this limits.upload_bytes, limits.recording_seconds.max and characters, and live.memory is ${var.live.memory}: raise live.memory, or lower live.cpu, the sizes in characters or what a recording may be."
     }
   }
 

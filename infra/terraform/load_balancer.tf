@@ -1,11 +1,11 @@
-# A domain of one's own and a limit per visitor, in front of the api. Off without custom_domain, and only with
+# A domain of one's own and a limit per visitor, in front of the api. Off without domain.name, and only with
 # its network endpoint groups where another load balancer serves the domain.
 locals {
-  domain        = var.custom_domain == null ? 0 : 1
-  load_balancer = var.external_load_balancer ? 0 : local.domain
-  cloud_armor   = var.cloud_armor ? local.load_balancer : 0
-  domains       = concat(var.custom_domain[*], sort(var.additional_domains))
-  certificates  = { for domain in(var.external_load_balancer ? [] : local.domains) : domain => "${local.names.api}-${substr(sha256(domain), 0, 8)}" }
+  domain        = var.domain.name == null ? 0 : 1
+  load_balancer = var.domain.external_load_balancer ? 0 : local.domain
+  cloud_armor   = var.domain.cloud_armor ? local.load_balancer : 0
+  domains       = concat(var.domain.name[*], sort(var.domain.additional))
+  certificates  = { for domain in(var.domain.external_load_balancer ? [] : local.domains) : domain => "${local.names.api}-${substr(sha256(domain), 0, 8)}" }
   api_paths     = ["/api/*", "/docs", "/docs/*", "/healthz", "/openapi.json"]
 }
 
@@ -37,7 +37,7 @@ resource "google_compute_security_policy" "api" {
 
   name        = local.names.api
   project     = var.project_id
-  description = "At most ${var.rate_limit_per_minute} requests a minute from one address"
+  description = "At most ${var.api.rate_limit_per_minute} requests a minute from one address"
 
   rule {
     action      = "throttle"
@@ -57,7 +57,7 @@ resource "google_compute_security_policy" "api" {
       exceed_action  = "deny(429)"
 
       rate_limit_threshold {
-        count        = var.rate_limit_per_minute
+        count        = var.api.rate_limit_per_minute
         interval_sec = 60
       }
     }
@@ -107,11 +107,11 @@ resource "google_compute_url_map" "api" {
 
   name            = local.names.api
   project         = var.project_id
-  default_service = var.page == null ? google_compute_backend_service.api[0].id : google_compute_backend_bucket.page[0].id
+  default_service = var.domain.page_folder == null ? google_compute_backend_service.api[0].id : google_compute_backend_bucket.page[0].id
 
   # The page gets every path except those of the api; a test compares these with the api's routes.
   dynamic "host_rule" {
-    for_each = var.page == null && !local.has_live ? [] : [local.domains]
+    for_each = var.domain.page_folder == null && !local.has_live ? [] : [local.domains]
     content {
       hosts        = host_rule.value
       path_matcher = "paths"
@@ -119,10 +119,10 @@ resource "google_compute_url_map" "api" {
   }
 
   dynamic "path_matcher" {
-    for_each = var.page == null && !local.has_live ? [] : ["paths"]
+    for_each = var.domain.page_folder == null && !local.has_live ? [] : ["paths"]
     content {
       name            = path_matcher.value
-      default_service = var.page == null ? google_compute_backend_service.api[0].id : google_compute_backend_bucket.page[0].id
+      default_service = var.domain.page_folder == null ? google_compute_backend_service.api[0].id : google_compute_backend_bucket.page[0].id
 
       path_rule {
         paths   = local.api_paths

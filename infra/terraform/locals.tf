@@ -2,33 +2,33 @@ locals {
   # The chain of timeouts, derived here and in shared/runtime/settings.py from the same number:
   # conversion deadline < request timeout <= acknowledgement deadline.
   timeouts = {
-    conversion_deadline = var.conversion_deadline_seconds
-    request             = var.conversion_deadline_seconds + 25
-    acknowledgement     = var.conversion_deadline_seconds + 30
+    conversion_deadline = var.convert.deadline_seconds
+    request             = var.convert.deadline_seconds + 25
+    acknowledgement     = var.convert.deadline_seconds + 30
   }
 
   # A waiting client is answered before its request is cut off.
-  api_timeout = var.wait_seconds + 15
+  api_timeout = var.api.wait_seconds + 15
 
   # A message that is refused again and again reaches dead_letter before it counts as lost:
   # redeliveries come at most `maximum_backoff` apart, the first ones closer.
-  patience = max(300, 10 * (var.delivery_attempts - 3))
+  patience = max(300, 10 * (var.dead_letter.delivery_attempts - 3))
 
   # Whether api and live answer at their run.app addresses.
-  is_open = var.custom_domain == null || var.keep_run_address
+  is_open = var.domain.name == null || var.domain.keep_run_address
 
   # Who writes into X-Forwarded-For, after what the visitor has sent: Cloud Run the visitor's address, or
   # a load balancer that address and its own. At a run.app address it is one in any case
   # (shared/runtime/limits.py).
-  trusted_proxies = var.custom_domain == null ? 1 : 2
+  trusted_proxies = var.domain.name == null ? 1 : 2
 
   # One conversion computes while another waits; shared/container/process_plan.py says the same. The
   # least memory that Cloud Run gives so many CPUs is enough for all of them.
   conversions_per_cpu = 2
-  convert_concurrency = coalesce(var.convert_concurrency, local.conversions_per_cpu * tonumber(var.convert_cpu))
+  convert_concurrency = coalesce(var.convert.concurrency, local.conversions_per_cpu * tonumber(var.convert.cpu))
 
   # The origins of the pages: those of the variable, and those of the page that the module hosts.
-  origins = distinct(concat(var.allowed_origins, var.page == null ? [] : [for domain in local.domains : "https://${domain}"]))
+  origins = distinct(concat(var.allowed_origins, var.domain.page_folder == null ? [] : [for domain in local.domains : "https://${domain}"]))
 
   python_version = "3.11"
   source_root    = "${path.module}/../.."
@@ -40,10 +40,10 @@ locals {
     CONVERSION_DEADLINE_SECONDS = tostring(local.timeouts.conversion_deadline)
     ENVIRONMENT                 = "production"
     FIRESTORE_DATABASE          = google_firestore_database.this.name
-    LOG_LEVEL                   = var.log_level
+    LOG_LEVEL                   = var.monitoring.log_level
     PROJECT_ID                  = var.project_id
     UPLOADS_BUCKET              = google_storage_bucket.uploads.name
-    UPLOAD_SHARDS               = tostring(var.upload_shards)
+    UPLOAD_SHARDS               = tostring(var.storage.shards)
   }
   environment_api = {
     ALLOWED_ORIGINS         = join(",", local.origins)
@@ -51,33 +51,33 @@ locals {
     CONVERSIONS_TOPIC       = google_pubsub_topic.work["conversions"].name
     CONVERT_URL             = google_cloud_run_v2_service.convert.uri
     FIREBASE_AUTH           = var.firebase_authentication == null ? "off" : "on"
-    MAX_SECONDS             = tostring(var.recording_seconds.max)
-    MAX_TEXT_CHARACTERS     = tostring(var.max_text_characters)
-    MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
-    MIN_SECONDS             = tostring(var.recording_seconds.min)
-    RATE_LIMIT_PER_MINUTE   = tostring(var.rate_limit_per_minute)
+    MAX_SECONDS             = tostring(var.limits.recording_seconds.max)
+    MAX_TEXT_CHARACTERS     = tostring(var.limits.text_characters)
+    MAX_UPLOAD_BYTES        = tostring(var.limits.upload_bytes)
+    MIN_SECONDS             = tostring(var.limits.recording_seconds.min)
+    RATE_LIMIT_PER_MINUTE   = tostring(var.api.rate_limit_per_minute)
     RESULTS_BUCKET          = google_storage_bucket.results.name
     SIGNING_SERVICE_ACCOUNT = google_service_account.this["api"].email
     TRUSTED_PROXIES         = tostring(local.trusted_proxies)
-    UPLOAD_URL_SECONDS      = tostring(var.upload_url_seconds)
-    WAITING_PER_CLIENT      = tostring(var.waiting_per_client)
-    WAIT_SECONDS            = tostring(var.wait_seconds)
-    WARM_UPS_AT_ONCE        = tostring(var.warm_ups_at_once)
+    UPLOAD_URL_SECONDS      = tostring(var.limits.upload_url_seconds)
+    WAITING_PER_CLIENT      = tostring(var.api.waiting_per_client)
+    WAIT_SECONDS            = tostring(var.api.wait_seconds)
+    WARM_UPS_AT_ONCE        = tostring(var.api.warm_ups_at_once)
   }
   environment_app_check = var.app_check == null ? {} : { APP_CHECK_APP = var.app_check.app_id }
   environment_convert = {
     BACKLOG                 = tostring(local.convert_concurrency)
     CONCURRENCY             = tostring(local.convert_concurrency)
-    MAX_BUNDLE_BYTES        = tostring(var.max_bundle_bytes)
-    MAX_SECONDS             = tostring(var.recording_seconds.max)
-    MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
-    MIN_SECONDS             = tostring(var.recording_seconds.min)
+    MAX_BUNDLE_BYTES        = tostring(var.characters.max_bundle_bytes)
+    MAX_SECONDS             = tostring(var.limits.recording_seconds.max)
+    MAX_UPLOAD_BYTES        = tostring(var.limits.upload_bytes)
+    MIN_SECONDS             = tostring(var.limits.recording_seconds.min)
     PROVIDER                = local.provider
     PUSH_AUDIENCE           = local.audiences.convert
     PUSH_SERVICE_ACCOUNT    = google_service_account.this["push"].email
     PUSH_VERIFICATION       = "platform"
     RESULTS_BUCKET          = google_storage_bucket.results.name
-    RESULT_URL_SECONDS      = tostring(var.result_url_seconds)
+    RESULT_URL_SECONDS      = tostring(var.limits.result_url_seconds)
     SIGNING_SERVICE_ACCOUNT = google_service_account.this["convert"].email
   }
   environment_dead_letter = {
@@ -99,7 +99,7 @@ locals {
     PUSH_AUDIENCE        = local.audiences.sweep
     PUSH_SERVICE_ACCOUNT = google_service_account.this["sweep_timer"].email
     PUSH_VERIFICATION    = "platform"
-    UPLOAD_URL_SECONDS   = tostring(var.upload_url_seconds)
+    UPLOAD_URL_SECONDS   = tostring(var.limits.upload_url_seconds)
   }
 
   # A receiver is told its audience before it has an address, so the audience is made of what is

@@ -158,7 +158,7 @@ locals {
   }
 
   email_channels = [for channel in google_monitoring_notification_channel.email : channel.id]
-  channels       = concat(local.email_channels, tolist(var.notification_channels))
+  channels       = concat(local.email_channels, tolist(var.monitoring.channels))
 }
 
 resource "google_logging_metric" "counter" {
@@ -216,7 +216,7 @@ resource "google_logging_metric" "duration" {
 }
 
 resource "google_monitoring_notification_channel" "email" {
-  for_each = var.alert_emails
+  for_each = var.monitoring.emails
 
   project      = var.project_id
   display_name = "${var.name}: ${each.value}"
@@ -261,11 +261,11 @@ locals {
     "Visitors wait too long" = {
       severity = "WARNING"
       conditions = {
-        "95th percentile of the wait above ${var.wait_objective_seconds} s" = {
+        "95th percentile of the wait above ${var.monitoring.wait_objective_seconds} s" = {
           duration  = 300
           filter    = local.metric.wait
           reducer   = "REDUCE_PERCENTILE_95"
-          threshold = var.wait_objective_seconds * 1000
+          threshold = var.monitoring.wait_objective_seconds * 1000
         }
       }
     }
@@ -293,11 +293,11 @@ locals {
           "fail for good" = "${local.metric.failed} AND metric.labels.code = one_of(${join(", ", [for code in local.own_errors : "\"${code}\""])})"
           "are put off"   = local.metric.retried
         } :
-        "More than ${var.error_rate_objective * 100} % of the conversions ${what} by our fault" => {
+        "More than ${var.monitoring.error_rate_objective * 100} % of the conversions ${what} by our fault" => {
           denominator = local.metric.started
           duration    = 300
           filter      = filter
-          threshold   = var.error_rate_objective
+          threshold   = var.monitoring.error_rate_objective
         }
       }
     }
@@ -305,11 +305,11 @@ locals {
       on       = local.has_live
       severity = "WARNING"
       conditions = {
-        "More than ${var.error_rate_objective * 100} % of the recordings that came to live went the way of an upload" = {
+        "More than ${var.monitoring.error_rate_objective * 100} % of the recordings that came to live went the way of an upload" = {
           denominator = local.metric.live_done
           duration    = 300
           filter      = local.metric.live_retried
-          threshold   = var.error_rate_objective
+          threshold   = var.monitoring.error_rate_objective
         }
       }
     }
@@ -367,7 +367,7 @@ locals {
       }
     }
     "The api is down" = {
-      on       = var.public_api
+      on       = var.api.public
       severity = "CRITICAL"
       conditions = {
         "The api did not answer from at least two places" = {
@@ -471,7 +471,7 @@ locals {
       label     = { service = "EXTRACT(resource.labels.service_name)" }
     }
     "A character does not work" = {
-      on        = var.characters != null
+      on        = var.characters.bucket != null
       condition = "A character of the bucket could not be loaded"
       filter    = "${local.log_of_ours} AND jsonPayload.event=\"character_broken\""
       label     = { character = "EXTRACT(jsonPayload.character)" }
@@ -527,7 +527,7 @@ resource "google_monitoring_alert_policy" "log" {
 
 # It does not ask /healthz, because Cloud Run reserves paths that end in z.
 resource "google_monitoring_uptime_check_config" "api" {
-  count = var.public_api ? 1 : 0
+  count = var.api.public ? 1 : 0
 
   project      = var.project_id
   display_name = "${var.name}: api"

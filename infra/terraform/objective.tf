@@ -13,8 +13,8 @@ resource "google_monitoring_slo" "wait" {
   service             = google_monitoring_custom_service.this.service_id
   slo_id              = "wait"
   project             = var.project_id
-  display_name        = "${var.wait_objective_share * 100} % of the results within ${var.wait_objective_seconds} s of the upload"
-  goal                = var.wait_objective_share
+  display_name        = "${var.monitoring.wait_objective_share * 100} % of the results within ${var.monitoring.wait_objective_seconds} s of the upload"
+  goal                = var.monitoring.wait_objective_share
   rolling_period_days = 28
   user_labels         = var.labels
 
@@ -24,7 +24,7 @@ resource "google_monitoring_slo" "wait" {
 
       range {
         min = 0
-        max = var.wait_objective_seconds * 1000
+        max = var.monitoring.wait_objective_seconds * 1000
       }
     }
   }

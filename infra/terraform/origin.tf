@@ -8,7 +8,7 @@ locals {
   makers = local.has_live ? ["convert", "live"] : ["convert"]
 
   environment_origin = merge(
-    var.notice == "off" ? {} : { NOTICE = var.notice, NOTICE_LANGUAGES = join(",", var.notice_languages) },
+    var.notice.position == "off" ? {} : { NOTICE = var.notice.position, NOTICE_LANGUAGES = join(",", var.notice.languages) },
     local.has_watermark ? {
       WATERMARK_BITS           = tostring(var.watermark.bits)
       WATERMARK_CHARACTER_BITS = join(",", [for character, bits in var.watermark.character_bits : "${character}=${bits}"])

@@ -19,7 +19,7 @@ output "compat_url" {
 }
 
 locals {
-  api_url = var.custom_domain == null ? google_cloudfunctions2_function.this["api"].service_config[0].uri : "https://${var.custom_domain}"
+  api_url = var.domain.name == null ? google_cloudfunctions2_function.this["api"].service_config[0].uri : "https://${var.domain.name}"
 }
 
 output "convert_image" {
@@ -39,7 +39,7 @@ output "dashboard" {
 
 output "dns_records" {
   description = "The CNAME record that each domain needs before Google issues its certificate; null without a domain."
-  value = var.custom_domain == null ? null : {
+  value = var.domain.name == null ? null : {
     for domain, authorization in google_certificate_manager_dns_authorization.domain :
     domain => try("${authorization.dns_resource_record[0].name} CNAME ${authorization.dns_resource_record[0].data}", null)
   }
@@ -51,7 +51,7 @@ output "load_balancer_address" {
 }
 
 output "network_endpoint_groups" {
-  description = "What another load balancer sends the domain's requests to (external_load_balancer): the api, and where there is one, live with its paths."
+  description = "What another load balancer sends the domain's requests to (domain.external_load_balancer): the api, and where there is one, live with its paths."
   value = {
     api        = one(google_compute_region_network_endpoint_group.api[*].id)
     live       = one(google_compute_region_network_endpoint_group.live[*].id)
@@ -66,7 +66,7 @@ output "page_configuration" {
 
 output "page_url" {
   description = "URL of the page; null if the module does not host it."
-  value       = var.page == null ? null : "https://${var.custom_domain}/"
+  value       = var.domain.page_folder == null ? null : "https://${var.domain.name}/"
 }
 
 output "service_accounts" {

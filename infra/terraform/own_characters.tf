@@ -1,13 +1,13 @@
 # Characters that visitors make of their own voice: recordings in a bucket of their own, documents in
-# Firestore, and a job that trains. Only with var.own_characters; without it nothing of this is there.
+# Firestore, and a job that trains. Only with var.characters.own; without it nothing of this is there.
 locals {
-  own     = var.own_characters == null ? 0 : 1
-  has_own = var.own_characters != null
+  own     = var.characters.own == null ? 0 : 1
+  has_own = var.characters.own != null
 
-  backup_days = try(var.own_characters.backup_days, 0)
+  backup_days = try(var.characters.own.backup_days, 0)
 
   # A training and the start of the next one: the job begins none that would not end in time.
-  training_job_seconds = try(2 * var.own_characters.training_seconds, 0)
+  training_job_seconds = try(2 * var.characters.own.training_seconds, 0)
 
   # The trainer's image: shared_patterns, and the code that trains, decodes, tries and publishes.
   train_image_patterns = [
@@ -28,17 +28,17 @@ locals {
     for path in local.train_image_files : "${filesha256("${local.source_root}/${path}")} ${path}"
   ])), 0, 32)
   train_image_name = "${local.repository_host}/train:${local.train_image_tag}"
-  builds_train     = local.has_own && try(var.own_characters.image == null, false)
-  train_image      = local.builds_train ? one(data.google_artifact_registry_docker_image.train[*].self_link) : try(var.own_characters.image, null)
+  builds_train     = local.has_own && try(var.characters.own.image == null, false)
+  train_image      = local.builds_train ? one(data.google_artifact_registry_docker_image.train[*].self_link) : try(var.characters.own.image, null)
 
   # How the job is started: by the API of Cloud Run, as an account that may start this job and no other.
   trainer_url = !local.has_own ? null : "https://run.googleapis.com/v2/projects/${var.project_id}/locations/${var.region}/jobs/${local.names.train}:run"
 
   # What the api and the sweep are told besides; the job has all of its own.
   environment_own_characters_api = !local.has_own ? {} : {
-    OWN_CHARACTERS_PER_DAY   = tostring(var.own_characters.per_day)
-    OWN_CHARACTERS_PUBLIC    = tostring(var.own_characters.public)
-    OWN_CHARACTERS_PER_OWNER = tostring(var.own_characters.per_owner)
+    OWN_CHARACTERS_PER_DAY   = tostring(var.characters.own.per_day)
+    OWN_CHARACTERS_PUBLIC    = tostring(var.characters.own.public)
+    OWN_CHARACTERS_PER_OWNER = tostring(var.characters.own.per_owner)
     OWN_RECORDINGS_BUCKET    = google_storage_bucket.own_recordings[0].name
     TRAINER_URL              = local.trainer_url
   }
@@ -51,8 +51,8 @@ locals {
     CHARACTERS_BUCKET     = one(google_storage_bucket.characters[*].name)
     JOB_SECONDS           = tostring(local.training_job_seconds)
     OWN_RECORDINGS_BUCKET = one(google_storage_bucket.own_recordings[*].name)
-    TRAININGS_AT_ONCE     = tostring(try(var.own_characters.at_once, 1))
-    TRAINING_SECONDS      = tostring(try(var.own_characters.training_seconds, 1800))
+    TRAININGS_AT_ONCE     = tostring(try(var.characters.own.at_once, 1))
+    TRAINING_SECONDS      = tostring(try(var.characters.own.training_seconds, 1800))
   }
 }
 
@@ -92,7 +92,7 @@ resource "google_storage_bucket" "own_recordings" {
   }
 
   dynamic "encryption" {
-    for_each = var.kms_key == null ? [] : [var.kms_key]
+    for_each = var.storage.kms_key == null ? [] : [var.storage.kms_key]
     content {
       default_kms_key_name = encryption.value
     }
@@ -159,8 +159,8 @@ resource "terraform_data" "train_image" {
       IMAGE           = local.train_image_name
       PROJECT_ID      = var.project_id
       PROVIDER        = "cpu"
-      PYTORCH_INDEX   = var.own_characters.pytorch_index
-      REGION          = coalesce(var.build_region, var.region)
+      PYTORCH_INDEX   = var.characters.own.pytorch_index
+      REGION          = coalesce(var.images.build_region, var.region)
       SERVICE_ACCOUNT = google_service_account.this["build"].id
       STAGING         = "gs://${google_storage_bucket.sources.name}/staged"
     }
@@ -195,7 +195,7 @@ resource "google_cloud_run_v2_job" "train" {
     task_count  = 1
 
     template {
-      encryption_key        = var.kms_key
+      encryption_key        = var.storage.kms_key
       execution_environment = "EXECUTION_ENVIRONMENT_GEN2"
       # A killed task is started once more and goes on from what was kept; after that, the sweep.
       max_retries     = 1

@@ -1,10 +1,10 @@
 # The page in a bucket behind the api's load balancer, so that both have the same origin. Only with
-# var.page.
+# var.domain.page_folder.
 locals {
-  page = var.page == null ? 0 : 1
+  page = var.domain.page_folder == null ? 0 : 1
 
   # The module writes config.json itself: when the page is built, the API key may not exist yet.
-  page_files = var.page == null ? toset([]) : setsubtract(fileset(var.page.folder, "**"), ["config.json"])
+  page_files = var.domain.page_folder == null ? toset([]) : setsubtract(fileset(var.domain.page_folder, "**"), ["config.json"])
 
   # The names of the files in assets/ contain a hash of the content, so they can be cached for ever.
   page_content_types = {
@@ -27,7 +27,7 @@ locals {
     firebase = merge(var.app_check == null ? {} : { appId = var.app_check.app_id }, {
       # Public by design: every visitor's browser gets it.
       apiKey     = nonsensitive(google_apikeys_key.page.key_string)
-      databaseId = var.database_id
+      databaseId = var.storage.database_id
       projectId  = var.project_id
     })
     firestoreEmulator = null
@@ -58,7 +58,7 @@ resource "google_storage_bucket" "page" {
   }
 
   dynamic "encryption" {
-    for_each = var.kms_key == null ? [] : [var.kms_key]
+    for_each = var.storage.kms_key == null ? [] : [var.storage.kms_key]
     content {
       default_kms_key_name = encryption.value
     }
@@ -82,7 +82,7 @@ resource "google_storage_bucket_object" "page" {
 
   name          = each.value
   bucket        = google_storage_bucket.page[0].name
-  source        = "${var.page.folder}/${each.value}"
+  source        = "${var.domain.page_folder}/${each.value}"
   cache_control = startswith(each.value, "assets/") ? local.cached_for_ever : local.asked_each_time
   content_type  = lookup(local.page_content_types, element(split(".", each.value), -1), "application/octet-stream")
 }

@@ -29,7 +29,7 @@ resource "google_pubsub_topic" "work" {
 
   name         = "${var.name}-${each.key}"
   project      = var.project_id
-  kms_key_name = var.kms_key
+  kms_key_name = var.storage.kms_key
   labels       = var.labels
 
   message_storage_policy {
@@ -44,7 +44,7 @@ resource "google_pubsub_topic" "dead" {
 
   name         = "${var.name}-${each.key}-dead"
   project      = var.project_id
-  kms_key_name = var.kms_key
+  kms_key_name = var.storage.kms_key
   labels       = var.labels
 
   message_storage_policy {
@@ -79,7 +79,7 @@ resource "google_pubsub_subscription" "work" {
 
   dead_letter_policy {
     dead_letter_topic     = google_pubsub_topic.dead[each.key].id
-    max_delivery_attempts = var.delivery_attempts
+    max_delivery_attempts = var.dead_letter.delivery_attempts
   }
 
   retry_policy {

@@ -62,7 +62,7 @@ resource "google_secret_manager_secret" "this" {
         location = var.region
 
         dynamic "customer_managed_encryption" {
-          for_each = var.kms_key == null ? [] : [var.kms_key]
+          for_each = var.storage.kms_key == null ? [] : [var.storage.kms_key]
           content {
             kms_key_name = customer_managed_encryption.value
           }

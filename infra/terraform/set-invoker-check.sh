@@ -3,7 +3,7 @@
 # with the service and the flag in the environment.
 set -eu
 
-WITHOUT_GCLOUD="Install the Google Cloud CLI; domain_restricted_sharing needs it."
+WITHOUT_GCLOUD="Install the Google Cloud CLI; api.domain_restricted_sharing needs it."
 . infra/terraform/gcloud.sh
 
 exec gcloud run services update "$SERVICE" \

@@ -1,8 +1,8 @@
-# More buckets beside `uploads` and `results` (upload_shards): one bucket takes a thousand writes a second
+# More buckets beside `uploads` and `results` (storage.shards): one bucket takes a thousand writes a second
 # at first. The names follow from the first one's (shared/google/sharded_bucket.py), and whoever may do
 # something in the first one may do it in each.
 locals {
-  shards = [for number in range(1, var.upload_shards) : tostring(number)]
+  shards = [for number in range(1, var.storage.shards) : tostring(number)]
 
   first_buckets = {
     results = google_storage_bucket.results
@@ -89,7 +89,7 @@ resource "google_storage_bucket" "shard" {
   }
 
   dynamic "encryption" {
-    for_each = var.kms_key == null ? [] : [var.kms_key]
+    for_each = var.storage.kms_key == null ? [] : [var.storage.kms_key]
     content {
       default_kms_key_name = encryption.value
     }

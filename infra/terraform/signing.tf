@@ -1,21 +1,21 @@
-# With `signing = "hmac"` addresses are signed in the process, without a call to signBlob for each,
+# With `signing.method = "hmac"` addresses are signed in the process, without a call to signBlob for each,
 # which matters from some hundred voices a second on (docs/scale.md). The key belongs to an account
 # that can do nothing but what its addresses are for.
 locals {
-  signs_with_hmac = var.signing == "hmac"
+  signs_with_hmac = var.signing.method == "hmac"
 
   # The newest key signs. The one before it stays, so that no address that was given out ends.
   hmac_keys = toset([
-    for number in [var.hmac_key_rotation - 1, var.hmac_key_rotation] : tostring(number) if local.signs_with_hmac && number >= 0
+    for number in [var.signing.key_rotation - 1, var.signing.key_rotation] : tostring(number) if local.signs_with_hmac && number >= 0
   ])
 
   environment_signing = !local.signs_with_hmac ? {} : {
-    SIGNING_HMAC_ACCESS_ID = google_storage_hmac_key.signer[tostring(var.hmac_key_rotation)].access_id
+    SIGNING_HMAC_ACCESS_ID = google_storage_hmac_key.signer[tostring(var.signing.key_rotation)].access_id
   }
   secrets_signing = !local.signs_with_hmac ? {} : {
     SIGNING_HMAC_SECRET = {
       secret  = google_secret_manager_secret.this["hmac"].secret_id
-      version = google_secret_manager_secret_version.hmac[tostring(var.hmac_key_rotation)].version
+      version = google_secret_manager_secret_version.hmac[tostring(var.signing.key_rotation)].version
     }
   }
 }

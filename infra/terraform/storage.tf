@@ -40,7 +40,7 @@ resource "google_storage_bucket" "uploads" {
   }
 
   dynamic "encryption" {
-    for_each = var.kms_key == null ? [] : [var.kms_key]
+    for_each = var.storage.kms_key == null ? [] : [var.storage.kms_key]
     content {
       default_kms_key_name = encryption.value
     }
@@ -90,7 +90,7 @@ resource "google_storage_bucket" "results" {
   }
 
   dynamic "encryption" {
-    for_each = var.kms_key == null ? [] : [var.kms_key]
+    for_each = var.storage.kms_key == null ? [] : [var.storage.kms_key]
     content {
       default_kms_key_name = encryption.value
     }
@@ -123,7 +123,7 @@ resource "google_storage_bucket" "sources" {
   }
 
   dynamic "encryption" {
-    for_each = var.kms_key == null ? [] : [var.kms_key]
+    for_each = var.storage.kms_key == null ? [] : [var.storage.kms_key]
     content {
       default_kms_key_name = encryption.value
     }

@@ -29,10 +29,10 @@ resource "time_sleep" "accounts" {
 }
 
 resource "time_sleep" "key_users" {
-  count = var.kms_key == null ? 0 : 1
+  count = var.storage.kms_key == null ? 0 : 1
 
   create_duration = "60s"
-  triggers        = { key = var.kms_key }
+  triggers        = { key = var.storage.kms_key }
 
   depends_on = [google_kms_crypto_key_iam_member.agents]
 }

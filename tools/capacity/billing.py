@@ -48,11 +48,11 @@ def idle_month(p: Parameters, cpus: float, gib: float) -> dict[str, float]:
     sweep = p["sweep.seconds"] * second(p, *FUNCTION) + query
     days = MONTH_DAYS
     return {
-        "one warm instance of the converter (`min_instances`)": days
+        "one warm instance of the converter (`convert.min_instances`)": days
         * DAY
         * second(p, cpus, gib, "idle_"),
         "its liveness probes, one every ten seconds": days * probes(p, cpus, gib),
-        "one warm instance of on_upload (`function_min_instances`)": days
+        "one warm instance of on_upload (`on_upload.min_instances`)": days
         * DAY
         * second(p, *FUNCTION, "idle_"),
         "sweeps": days * p["sweep.runs"] * sweep + p["price.scheduler_job_month"],
@@ -80,7 +80,7 @@ def month_of_options(p: Parameters, visits: float) -> dict[str, float]:
     domain = p["price.load_balancer_month"] + p["price.cloud_armor_month"]
     return {
         "alert conditions, once Google charges them": conditions,
-        "`custom_domain`: load balancer and Cloud Armor": domain + balanced,
+        "`domain.name`: load balancer and Cloud Armor": domain + balanced,
         "`app_check`": fewest + max(0.0, visits - UP_TO) * p["price.assessment"],
     }
 

@@ -97,7 +97,7 @@ def advice(summaries: Mapping[str, Summary], found: Found, target: Target) -> li
     if found.holds:
         return [
             *lines,
-            f"The cheapest settings found that keep {target}, as Terraform variables:",
+            f"The cheapest settings found that keep {target}, as settings of Terraform:",
         ]
     reached = seconds(summary.percentiles[target.percentile])
     return [
@@ -177,7 +177,10 @@ def write_variables(path: Path, title: str, found: Found) -> str:
     settings = summary.settings.terraform(summary.most_instances)
     path.write_text(f"{NOTICE}# {title}.\n{lifted}\n{settings}\n", encoding="utf-8")
     if path.name.endswith(".auto.tfvars"):
-        return f"{path}: Terraform reads it after terraform.tfvars, so its values hold."
+        return (
+            f"{path}: Terraform reads it after terraform.tfvars and replaces the groups of that "
+            "file as wholes: write what else you have in them into this file, too."
+        )
     if path.name == "terraform.tfvars":
         return f"{path}: Terraform reads it by itself."
     return f'{path}: Terraform reads it with -var-file="{path.name}".'

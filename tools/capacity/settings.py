@@ -1,4 +1,4 @@
-"""The settings of a deployment, named like the command's options and Terraform's variables."""
+"""The settings of a deployment, named like the command's options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_INSTANCES: Final = 1000
 """The most that Terraform's variable allows."""
 
 MOST_SHARDS: Final = 32
-"""The most that Terraform's `upload_shards` allows."""
+"""The most that Terraform's `storage.shards` allows."""
 
 GIB_OF_CPUS: Final = {1: 1.0, 2: 1.0, 4: 2.0, 8: 4.0}
 """Memory of a converter with so many CPUs: the module's default, or the least Cloud Run gives."""
@@ -109,7 +109,7 @@ class Settings:
         return GIB_OF_CPUS[self.convert_cpu]
 
     def terraform(self, used: Instances) -> str:
-        """Return these settings as Terraform variables.
+        """Return these settings as groups of the Terraform module.
 
         `used` is the most instances of the simulation; `max_instances` is a fifth above it.
         """
@@ -119,29 +119,37 @@ class Settings:
         }
         containers = most["convert"] + used["live"] + math.ceil(used["live"] / 5)
         functions = most["api"] + most["on_upload"] + OTHER_FUNCTIONS
-        functions_least = {"api": self.api_min_instances, "on_upload": self.on_upload_min_instances}
-        quota = {
-            "cpus": functions + self.convert_cpu * containers,
-            "memory_gib": math.ceil(functions / 2 + self.gib * containers),
-        }
-        variables = {
+        convert: dict[str, object] = {
+            "cpu": f'"{self.convert_cpu}"',
+            "memory": f'"{self.gib:g}Gi"',
+            "concurrency": self.slots,
             "min_instances": self.min_instances,
-            "max_instances": in_braces(most),
-            "function_min_instances": in_braces(functions_least),
-            "quota": in_braces(quota),
-            "convert_cpu": f'"{self.convert_cpu}"',
-            "convert_memory": f'"{self.gib:g}Gi"',
-            "convert_concurrency": self.slots,
-            "api_concurrency": self.api_concurrency,
-            "signing": f'"{self.signing}"',
-            "upload_shards": self.upload_shards,
-            "warm_ups_at_once": self.warm_ups_at_once,
+            "max_instances": most["convert"],
         }
         if self.busy_hours is not None:
             hours = self.busy_hours
             crowd = {"from": hours.begin, "to": hours.end, "min_instances": hours.min_instances}
-            variables["busy_hours"] = in_braces({"crowd": in_braces(crowd)})
-        return "\n".join(f"{name:22} = {value}" for name, value in variables.items())
+            convert["busy_hours"] = in_braces({"crowd": in_braces(crowd)})
+        groups: dict[str, dict[str, object]] = {
+            "convert": convert,
+            "api": {
+                "concurrency": self.api_concurrency,
+                "min_instances": self.api_min_instances,
+                "max_instances": most["api"],
+                "warm_ups_at_once": self.warm_ups_at_once,
+            },
+            "on_upload": {
+                "min_instances": self.on_upload_min_instances,
+                "max_instances": most["on_upload"],
+            },
+            "quota": {
+                "cpus": functions + self.convert_cpu * containers,
+                "memory_gib": math.ceil(functions / 2 + self.gib * containers),
+            },
+            "signing": {"method": f'"{self.signing}"'},
+            "storage": {"shards": self.upload_shards},
+        }
+        return "\n".join(f"{name:9} = {in_braces(group)}" for name, group in groups.items())
 
 
 def in_braces(values: Mapping[str, object]) -> str:

@@ -1,8 +1,8 @@
 # What `terraform apply` runs on (docs/deploy.md). Settings are written once into terraform.tfvars, which
-# every command reads by itself: each variable of the module is one here, and only `allowed_origins`,
+# every command reads by itself: each group of the module is one here, and only `allowed_origins`,
 # `project_id` and `region` must be set.
 #
-# Terraform's state holds no secret, except with `signing = "hmac"` the key of the addresses. For more than
+# Terraform's state holds no secret, except with `signing.method = "hmac"` the key of the addresses. For more than
 # one person, or for CI, keep it in a bucket: docs/deploy.md, "From CI", has the commands.
 
 terraform {

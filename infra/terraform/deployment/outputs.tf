@@ -41,7 +41,7 @@ output "load_balancer_address" {
 }
 
 output "network_endpoint_groups" {
-  description = "What another load balancer sends the domain's requests to (external_load_balancer): the api, and where there is one, live with its paths."
+  description = "What another load balancer sends the domain's requests to (domain.external_load_balancer): the api, and where there is one, live with its paths."
   value       = module.voice_avatar.network_endpoint_groups
 }
 

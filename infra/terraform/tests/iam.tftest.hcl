@@ -10,7 +10,7 @@ mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]
-  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  convert         = { image = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000" }
   project_id      = "demo-project"
   region          = "europe-west1"
 }
@@ -160,7 +160,7 @@ run "only_what_is_needed" {
 
 run "a_closed_api" {
   variables {
-    public_api = false
+    api = { public = false }
   }
 
   assert {
@@ -179,7 +179,7 @@ run "an_organisation_that_refuses_all_users" {
   command = plan
 
   variables {
-    domain_restricted_sharing = true
+    api = { domain_restricted_sharing = true }
   }
 
   assert {
@@ -192,8 +192,7 @@ run "an_organisation_that_refuses_all_users_and_a_closed_api" {
   command = plan
 
   variables {
-    domain_restricted_sharing = true
-    public_api                = false
+    api = { domain_restricted_sharing = true, public = false }
   }
 
   assert {

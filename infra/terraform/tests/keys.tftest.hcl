@@ -12,14 +12,14 @@ mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]
-  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  convert         = { image = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000" }
   project_id      = "demo-project"
   region          = "europe-west1"
 }
 
 run "keys_of_ones_own" {
   variables {
-    kms_key = "projects/demo-project/locations/europe-west1/keyRings/ring/cryptoKeys/key"
+    storage = { kms_key = "projects/demo-project/locations/europe-west1/keyRings/ring/cryptoKeys/key" }
   }
 
   assert {
@@ -33,7 +33,7 @@ run "keys_of_ones_own" {
           google_cloud_run_v2_service.convert.template[0].encryption_key,
           google_firestore_database.this.cmek_config[0].kms_key_name,
         ],
-      ) : key == var.kms_key
+      ) : key == var.storage.kms_key
     ])
     error_message = "something is not encrypted with the given key"
   }
@@ -41,7 +41,7 @@ run "keys_of_ones_own" {
   assert {
     condition = alltrue([
       for member in google_kms_crypto_key_iam_member.agents :
-      member.role == "roles/cloudkms.cryptoKeyEncrypterDecrypter" && member.crypto_key_id == var.kms_key
+      member.role == "roles/cloudkms.cryptoKeyEncrypterDecrypter" && member.crypto_key_id == var.storage.kms_key
     ]) && length(google_kms_crypto_key_iam_member.agents) == 7
     error_message = "an agent that must use the key may not"
   }
@@ -60,11 +60,11 @@ run "the_same_key_again" {
   command = plan
 
   variables {
-    kms_key = "projects/demo-project/locations/europe-west1/keyRings/ring/cryptoKeys/key"
+    storage = { kms_key = "projects/demo-project/locations/europe-west1/keyRings/ring/cryptoKeys/key" }
   }
 
   assert {
-    condition     = google_firestore_database.this.cmek_config[0].kms_key_name == var.kms_key
+    condition     = google_firestore_database.this.cmek_config[0].kms_key_name == var.storage.kms_key
     error_message = "the key is lost"
   }
 }
@@ -73,7 +73,7 @@ run "another_key" {
   command = plan
 
   variables {
-    kms_key = "projects/demo-project/locations/europe-west1/keyRings/ring/cryptoKeys/another"
+    storage = { kms_key = "projects/demo-project/locations/europe-west1/keyRings/ring/cryptoKeys/another" }
   }
 
   expect_failures = [google_firestore_database.this]

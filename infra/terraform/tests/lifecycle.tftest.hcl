@@ -18,7 +18,7 @@ mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]
-  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  convert         = { image = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000" }
   project_id      = "demo-project"
   region          = "europe-west1"
 }
@@ -100,9 +100,9 @@ run "an_image_built_elsewhere_in_the_world" {
   command = plan
 
   variables {
-    build_region  = "europe-west1"
-    convert_image = null
-    region        = "europe-west4"
+    images  = { build_region = "europe-west1" }
+    convert = { image = null }
+    region  = "europe-west4"
   }
 
   assert {

@@ -10,10 +10,12 @@ mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]
-  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
-  project_id      = "demo-project"
-  region          = "europe-west1"
-  max_instances   = { convert = 3 }
+  convert = {
+    image         = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+    max_instances = 3
+  }
+  project_id = "demo-project"
+  region     = "europe-west1"
 }
 
 run "off_by_default" {
@@ -101,9 +103,8 @@ run "on" {
 
 run "behind_the_load_balancer" {
   variables {
-    keep_run_address = false
-    custom_domain    = "voice.example.com"
-    live             = {}
+    domain = { keep_run_address = false, name = "voice.example.com" }
+    live   = {}
   }
 
   assert {
@@ -159,10 +160,9 @@ run "a_new_key_keeps_the_old_one" {
 
 run "with_the_apis_of_other_clients" {
   variables {
-    custom_domain     = "voice.example.com"
-    default_character = "ned"
-    max_bundle_bytes  = 2147483648
-    live              = { max_instances = 1 }
+    domain     = { name = "voice.example.com" }
+    characters = { default = "ned", max_bundle_bytes = 2147483648 }
+    live       = { max_instances = 1 }
     compat = {
       characters_per_day = 20000
       keys               = ["bot", "home"]
@@ -233,9 +233,9 @@ run "characters_that_do_not_fit_into_its_memory" {
   command = plan
 
   variables {
-    characters     = {}
-    convert_memory = "5Gi"
-    live           = { memory = "4892Mi" }
+    characters = { bucket = {} }
+    convert    = { image = var.convert.image, max_instances = 3, memory = "5Gi" }
+    live       = { memory = "4892Mi" }
   }
 
   expect_failures = [google_cloud_run_v2_service.live]
@@ -245,9 +245,9 @@ run "characters_that_fit" {
   command = plan
 
   variables {
-    characters     = {}
-    convert_memory = "5Gi"
-    live           = { memory = "4893Mi" }
+    characters = { bucket = {} }
+    convert    = { image = var.convert.image, max_instances = 3, memory = "5Gi" }
+    live       = { memory = "4893Mi" }
   }
 
   assert {

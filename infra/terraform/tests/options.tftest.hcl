@@ -10,7 +10,7 @@ mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]
-  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  convert         = { image = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000" }
   project_id      = "demo-project"
   region          = "europe-west1"
 }
@@ -55,8 +55,8 @@ run "all_off_by_default" {
 
 run "a_domain_with_a_limit" {
   variables {
-    custom_domain         = "voice.example.com"
-    rate_limit_per_minute = 30
+    domain = { name = "voice.example.com" }
+    api    = { rate_limit_per_minute = 30 }
   }
 
   assert {
@@ -144,10 +144,12 @@ run "logs_without_voice_ids" {
 
 run "watching" {
   variables {
-    alert_emails           = ["operator@example.com"]
-    error_rate_objective   = 0.05
-    notification_channels  = ["projects/demo-project/notificationChannels/2"]
-    wait_objective_seconds = 3
+    monitoring = {
+      emails                 = ["operator@example.com"]
+      error_rate_objective   = 0.05
+      channels               = ["projects/demo-project/notificationChannels/2"]
+      wait_objective_seconds = 3
+    }
   }
 
   assert {
@@ -232,8 +234,10 @@ run "watching" {
 
 run "a_budget" {
   variables {
-    alert_emails   = ["a@example.com", "b@example.com", "c@example.com", "d@example.com", "e@example.com", "f@example.com"]
-    monthly_budget = 50
+    monitoring = {
+      emails         = ["a@example.com", "b@example.com", "c@example.com", "d@example.com", "e@example.com", "f@example.com"]
+      monthly_budget = 50
+    }
   }
 
   assert {
@@ -255,7 +259,7 @@ run "a_budget_without_a_known_account" {
   command = plan
 
   variables {
-    monthly_budget = 50
+    monitoring = { monthly_budget = 50 }
   }
 
   override_data {
@@ -268,10 +272,9 @@ run "a_budget_without_a_known_account" {
 
 run "a_domain_in_a_project_without_cloud_armor" {
   variables {
-    cloud_armor   = false
-    custom_domain = "voice.example.com"
-    live          = {}
-    max_instances = { convert = 3 }
+    domain  = { cloud_armor = false, name = "voice.example.com" }
+    live    = {}
+    convert = { image = var.convert.image, max_instances = 3 }
   }
 
   assert {
@@ -288,8 +291,7 @@ run "a_domain_in_a_project_without_cloud_armor" {
 run "a_page_under_the_domain" {
   variables {
     allowed_origins = ["https://www.example.com"]
-    custom_domain   = "voice.example.com"
-    page            = { folder = "./tests/page" }
+    domain          = { name = "voice.example.com", page_folder = "./tests/page" }
   }
 
   assert {
@@ -384,8 +386,7 @@ run "only_pages_of_the_site" {
 
 run "addresses_signed_with_an_hmac_key" {
   variables {
-    hmac_key_rotation = 3
-    signing           = "hmac"
+    signing = { key_rotation = 3, method = "hmac" }
   }
 
   assert {
@@ -422,10 +423,12 @@ run "addresses_signed_with_an_hmac_key" {
 
 run "several_domains" {
   variables {
-    additional_domains = ["voice.example.org", "koe.example.jp"]
-    keep_run_address   = false
-    custom_domain      = "voice.example.com"
-    page               = { folder = "./tests/page" }
+    domain = {
+      additional       = ["voice.example.org", "koe.example.jp"]
+      keep_run_address = false
+      name             = "voice.example.com"
+      page_folder      = "./tests/page"
+    }
   }
 
   assert {
@@ -444,11 +447,10 @@ run "several_domains" {
 
 run "behind_a_load_balancer_of_ones_own_with_a_repository_that_exists" {
   variables {
-    custom_domain          = "voice.example.com"
-    external_load_balancer = true
-    live                   = {}
-    max_instances          = { convert = 3 }
-    repository             = "projects/images/locations/europe/repositories/shared"
+    domain  = { name = "voice.example.com", external_load_balancer = true }
+    live    = {}
+    convert = { image = var.convert.image, max_instances = 3 }
+    images  = { repository = "projects/images/locations/europe/repositories/shared" }
   }
 
   assert {
@@ -464,7 +466,7 @@ run "behind_a_load_balancer_of_ones_own_with_a_repository_that_exists" {
   assert {
     condition = (
       length(google_artifact_registry_repository.this) == 0
-      && google_cloudfunctions2_function.this["api"].build_config[0].docker_repository == var.repository
+      && google_cloudfunctions2_function.this["api"].build_config[0].docker_repository == var.images.repository
       && startswith(local.image_name, "europe-docker.pkg.dev/images/shared/convert:")
       && google_artifact_registry_repository_iam_member.build.project == "images"
     )

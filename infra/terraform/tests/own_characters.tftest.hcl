@@ -12,10 +12,12 @@ mock_provider "time" {}
 
 variables {
   # Converters that fetch characters need this, and a training has two of a project's twenty CPUs.
-  convert_memory  = "5Gi"
-  max_instances   = { convert = 4 }
+  convert = {
+    memory        = "5Gi"
+    max_instances = 4
+    image         = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  }
   allowed_origins = ["https://voice.example.com"]
-  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
   project_id      = "demo-project"
   region          = "europe-west1"
 }
@@ -50,8 +52,10 @@ run "off_there_is_nothing_of_it" {
 
 run "on" {
   variables {
-    characters     = {}
-    own_characters = { per_day = 20, image = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/train@sha256:1111111111111111111111111111111111111111111111111111111111111111" }
+    characters = {
+      bucket = {}
+      own    = { per_day = 20, image = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/train@sha256:1111111111111111111111111111111111111111111111111111111111111111" }
+    }
   }
 
   assert {
@@ -59,7 +63,7 @@ run "on" {
       google_cloud_run_v2_job.train[0].template[0].template[0].max_retries == 1
       && google_cloud_run_v2_job.train[0].template[0].template[0].timeout == "3600s"
       && google_cloud_run_v2_job.train[0].template[0].template[0].containers[0].resources[0].limits == tomap({ cpu = "2", memory = "4Gi" })
-      && google_cloud_run_v2_job.train[0].template[0].template[0].containers[0].image == var.own_characters.image
+      && google_cloud_run_v2_job.train[0].template[0].template[0].containers[0].image == var.characters.own.image
       && google_cloud_run_v2_job.train[0].template[0].template[0].service_account == google_service_account.this["train"].email
       && google_cloud_run_v2_job.train[0].template[0].task_count == 1
       && length(terraform_data.train_image) == 0
@@ -131,7 +135,7 @@ run "on" {
   }
 
   assert {
-    condition     = local.most_cpus == 2 + (var.max_instances.convert * tonumber(var.convert_cpu) + local.function_instances)
+    condition     = local.most_cpus == 2 + (var.convert.max_instances * tonumber(var.convert.cpu) + local.function_instances)
     error_message = "the quota does not count the trainings"
   }
 
@@ -150,9 +154,11 @@ run "with_a_sign_in" {
   command = plan
 
   variables {
-    characters              = {}
+    characters = {
+      bucket = {}
+      own    = { at_once = 2, training_seconds = 3600, pytorch_index = "https://packages.example/cpu" }
+    }
     firebase_authentication = { email = true }
-    own_characters          = { at_once = 2, training_seconds = 3600, pytorch_index = "https://packages.example/cpu" }
   }
 
   assert {
@@ -169,7 +175,7 @@ run "with_a_sign_in" {
 
 run "off_again_everything_goes_but_what_others_need" {
   variables {
-    characters = {}
+    characters = { bucket = {} }
   }
 
   assert {

@@ -10,7 +10,7 @@ mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]
-  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  convert         = { image = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000" }
   project_id      = "demo-project"
   region          = "europe-west1"
 }
@@ -155,7 +155,7 @@ run "the_chain_of_timeouts" {
 
 run "the_chain_follows_the_one_number" {
   variables {
-    conversion_deadline_seconds = 500
+    convert = { image = var.convert.image, deadline_seconds = 500 }
   }
 
   assert {

@@ -10,7 +10,7 @@ mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]
-  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  convert         = { image = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000" }
   project_id      = "demo-project"
   region          = "europe-west1"
 }
@@ -66,7 +66,7 @@ run "defaults" {
   }
 
   assert {
-    condition     = google_cloud_run_v2_service.convert.template[0].containers[0].image == var.convert_image && length(terraform_data.image) == 0
+    condition     = google_cloud_run_v2_service.convert.template[0].containers[0].image == var.convert.image && length(terraform_data.image) == 0
     error_message = "an image that is built already is built again"
   }
 
@@ -93,7 +93,7 @@ run "defaults" {
     condition = (
       google_cloudfunctions2_function.this["api"].service_config[0].min_instance_count == 0
       && google_cloudfunctions2_function.this["on_upload"].service_config[0].min_instance_count == 1
-      && google_cloudfunctions2_function.this["api"].service_config[0].timeout_seconds > var.wait_seconds
+      && google_cloudfunctions2_function.this["api"].service_config[0].timeout_seconds > var.api.wait_seconds
     )
     error_message = "function_min_instances does not reach the functions, or the api is cut off before it has waited"
   }
@@ -116,7 +116,7 @@ run "defaults" {
 
 run "scaled_to_zero" {
   variables {
-    min_instances = 0
+    convert = { image = var.convert.image, min_instances = 0 }
   }
 
   assert {
@@ -129,10 +129,8 @@ run "larger_instances" {
   command = plan
 
   variables {
-    convert_cpu    = "8"
-    convert_memory = "4Gi"
-    max_instances  = { convert = 12 }
-    quota          = { cpus = 104, memory_gib = 64 }
+    convert = { image = var.convert.image, cpu = "8", memory = "4Gi", max_instances = 12 }
+    quota   = { cpus = 104, memory_gib = 64 }
   }
 
   assert {
@@ -148,7 +146,7 @@ run "fewer_conversions_at_once" {
   command = plan
 
   variables {
-    convert_concurrency = 3
+    convert = { image = var.convert.image, concurrency = 3 }
   }
 
   assert {
@@ -162,10 +160,13 @@ run "fewer_conversions_at_once" {
 
 run "busy_hours" {
   variables {
-    min_instances = 1
-    busy_hours = {
-      evening = { days = "MON-FRI", from = 17, to = 23, min_instances = 4, time_zone = "Asia/Tokyo" }
-      weekend = { days = "SAT,SUN", from = 23, to = 24, min_instances = 6 }
+    convert = {
+      image         = var.convert.image
+      min_instances = 1
+      busy_hours = {
+        evening = { days = "MON-FRI", from = 17, to = 23, min_instances = 4, time_zone = "Asia/Tokyo" }
+        weekend = { days = "SAT,SUN", from = 23, to = 24, min_instances = 6 }
+      }
     }
   }
 
@@ -215,8 +216,7 @@ run "more_minimum_than_maximum" {
   command = plan
 
   variables {
-    min_instances = 3
-    max_instances = { convert = 2 }
+    convert = { image = var.convert.image, min_instances = 3, max_instances = 2 }
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]
@@ -226,8 +226,11 @@ run "more_minimum_in_busy_hours_than_maximum" {
   command = plan
 
   variables {
-    busy_hours    = { noon = { from = 11, to = 13, min_instances = 9 } }
-    max_instances = { convert = 2 }
+    convert = {
+      image         = var.convert.image
+      busy_hours    = { noon = { from = 11, to = 13, min_instances = 9 } }
+      max_instances = 2
+    }
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]
@@ -237,9 +240,8 @@ run "too_little_memory_for_the_cpus" {
   command = plan
 
   variables {
-    convert_cpu    = "4"
-    convert_memory = "2047Mi"
-    quota          = { cpus = 32 }
+    convert = { image = var.convert.image, cpu = "4", memory = "2047Mi" }
+    quota   = { cpus = 32 }
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]
@@ -249,8 +251,7 @@ run "too_much_memory_for_the_cpus" {
   command = plan
 
   variables {
-    convert_cpu    = "1"
-    convert_memory = "5Gi"
+    convert = { image = var.convert.image, cpu = "1", memory = "5Gi" }
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]
@@ -260,9 +261,8 @@ run "just_enough_memory_for_the_cpus" {
   command = plan
 
   variables {
-    convert_cpu    = "4"
-    convert_memory = "2048Mi"
-    quota          = { cpus = 32 }
+    convert = { image = var.convert.image, cpu = "4", memory = "2048Mi" }
+    quota   = { cpus = 32 }
   }
 
   assert {
@@ -275,7 +275,7 @@ run "more_cpus_than_the_quota" {
   command = plan
 
   variables {
-    max_instances = { convert = 7 }
+    convert = { image = var.convert.image, max_instances = 7 }
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]
@@ -285,7 +285,7 @@ run "more_memory_than_the_quota" {
   command = plan
 
   variables {
-    convert_memory = "8Gi"
+    convert = { image = var.convert.image, memory = "8Gi" }
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]
@@ -296,7 +296,7 @@ run "an_image_of_ones_own_source" {
   command = plan
 
   variables {
-    convert_image = null
+    convert = { image = null }
   }
 
   assert {
@@ -314,9 +314,8 @@ run "hostile_recordings_need_more_memory_than_there_is" {
   command = plan
 
   variables {
-    convert_cpu      = "2"
-    convert_memory   = "1Gi"
-    max_upload_bytes = 100000000
+    convert = { image = var.convert.image, cpu = "2", memory = "1Gi" }
+    limits  = { upload_bytes = 100000000 }
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]
@@ -324,11 +323,14 @@ run "hostile_recordings_need_more_memory_than_there_is" {
 
 run "a_gpu" {
   variables {
-    convert_cpu    = "4"
-    convert_gpu    = "nvidia-l4"
-    convert_memory = "16Gi"
-    max_instances  = { convert = 2 }
-    min_instances  = 0
+    convert = {
+      image         = var.convert.image
+      cpu           = "4"
+      gpu           = "nvidia-l4"
+      memory        = "16Gi"
+      max_instances = 2
+      min_instances = 0
+    }
   }
 
   assert {
@@ -357,9 +359,7 @@ run "a_gpu_beside_too_few_cpus" {
   command = plan
 
   variables {
-    convert_gpu   = "nvidia-l4"
-    max_instances = { convert = 2 }
-    min_instances = 0
+    convert = { image = var.convert.image, gpu = "nvidia-l4", max_instances = 2, min_instances = 0 }
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]
@@ -369,12 +369,15 @@ run "a_gpu_where_there_is_none" {
   command = plan
 
   variables {
-    convert_cpu    = "4"
-    convert_gpu    = "nvidia-l4"
-    convert_memory = "16Gi"
-    gpu_regions    = ["us-central1"]
-    max_instances  = { convert = 2 }
-    min_instances  = 0
+    convert = {
+      image         = var.convert.image
+      cpu           = "4"
+      gpu           = "nvidia-l4"
+      memory        = "16Gi"
+      gpu_regions   = ["us-central1"]
+      max_instances = 2
+      min_instances = 0
+    }
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]
@@ -384,12 +387,15 @@ run "more_gpus_than_the_quota" {
   command = plan
 
   variables {
-    convert_cpu    = "4"
-    convert_gpu    = "nvidia-l4"
-    convert_memory = "16Gi"
-    max_instances  = { convert = 4 }
-    min_instances  = 0
-    quota          = { cpus = 100, memory_gib = 100 }
+    convert = {
+      image         = var.convert.image
+      cpu           = "4"
+      gpu           = "nvidia-l4"
+      memory        = "16Gi"
+      max_instances = 4
+      min_instances = 0
+    }
+    quota = { cpus = 100, memory_gib = 100 }
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]
@@ -414,9 +420,9 @@ run "through_a_network_of_ones_own" {
   command = plan
 
   variables {
-    live          = {}
-    max_instances = { convert = 3 }
-    vpc           = { egress = "ALL_TRAFFIC", network = "office", subnetwork = "voices", tags = ["voice"] }
+    live    = {}
+    convert = { image = var.convert.image, max_instances = 3 }
+    vpc     = { egress = "ALL_TRAFFIC", network = "office", subnetwork = "voices", tags = ["voice"] }
   }
 
   assert {

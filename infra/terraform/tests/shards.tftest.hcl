@@ -10,7 +10,7 @@ mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]
-  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  convert         = { image = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000" }
   project_id      = "demo-project"
   region          = "europe-west1"
 }
@@ -29,10 +29,10 @@ run "one_bucket_of_each_kind_unless_more_are_wanted" {
 
 run "more_buckets_are_like_the_first" {
   variables {
-    live          = {}
-    quota         = { cpus = 100, memory_gib = 100 }
-    signing       = "hmac"
-    upload_shards = 3
+    live    = {}
+    quota   = { cpus = 100, memory_gib = 100 }
+    signing = { method = "hmac" }
+    storage = { shards = 3 }
   }
 
   assert {

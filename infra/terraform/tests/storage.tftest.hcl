@@ -10,7 +10,7 @@ mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]
-  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  convert         = { image = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000" }
   project_id      = "demo-project"
   region          = "europe-west1"
 }
@@ -113,9 +113,9 @@ run "no_bucket_of_characters" {
 
 run "a_bucket_of_characters" {
   variables {
-    alert_emails   = ["operator@example.com"]
-    characters     = { memory_mib = 2048 }
-    convert_memory = "6Gi"
+    monitoring = { emails = ["operator@example.com"] }
+    characters = { bucket = { memory_mib = 2048 } }
+    convert    = { image = var.convert.image, memory = "6Gi" }
   }
 
   assert {
@@ -169,8 +169,8 @@ run "too_little_memory_for_fetched_characters" {
   command = plan
 
   variables {
-    characters     = {}
-    convert_memory = "4Gi"
+    characters = { bucket = {} }
+    convert    = { image = var.convert.image, memory = "4Gi" }
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]
@@ -181,7 +181,7 @@ run "a_key_for_a_database_that_was_made_without_one" {
   command = plan
 
   variables {
-    kms_key = "projects/demo-project/locations/europe-west1/keyRings/ring/cryptoKeys/key"
+    storage = { kms_key = "projects/demo-project/locations/europe-west1/keyRings/ring/cryptoKeys/key" }
   }
 
   expect_failures = [google_firestore_database.this]
@@ -190,7 +190,7 @@ run "a_key_for_a_database_that_was_made_without_one" {
 # In a project with another deployment, or with an app that uses Firestore already.
 run "a_database_beside_the_default_one" {
   variables {
-    database_id = "voice-avatar"
+    storage = { database_id = "voice-avatar" }
   }
 
   assert {

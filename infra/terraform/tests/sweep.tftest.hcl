@@ -10,7 +10,7 @@ mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]
-  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  convert         = { image = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000" }
   project_id      = "demo-project"
   region          = "europe-west1"
 }
@@ -94,8 +94,8 @@ run "patience" {
 
 run "more_patience_for_more_deliveries" {
   variables {
-    delivery_attempts  = 100
-    upload_url_seconds = 900
+    dead_letter = { delivery_attempts = 100 }
+    limits      = { upload_url_seconds = 900 }
   }
 
   assert {

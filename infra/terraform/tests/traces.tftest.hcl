@@ -10,7 +10,7 @@ mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]
-  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  convert         = { image = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000" }
   project_id      = "demo-project"
   region          = "europe-west1"
 }
@@ -29,9 +29,9 @@ run "nothing_is_traced_by_default" {
 
 run "the_services_on_a_voices_way_may_write_traces_and_are_told_to" {
   variables {
-    live          = {}
-    max_instances = { convert = 3 }
-    traces        = { ratio = 0.1 }
+    live    = {}
+    convert = { image = var.convert.image, max_instances = 3 }
+    traces  = { ratio = 0.1 }
   }
 
   assert {

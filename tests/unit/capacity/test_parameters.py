@@ -3,10 +3,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import hcl2
 import pytest
 
 from functions.api import warmup
+from infra.terraform.generation import read_blocks
 from shared.voices.store import SHARDS
 from tools.capacity.parameters import (
     CLOUD,
@@ -20,20 +20,22 @@ TERRAFORM = ROOT / "infra" / "terraform"
 
 
 def test_defaults_are_those_of_the_terraform_module() -> None:
-    parsed = hcl2.loads((TERRAFORM / "variables.tf").read_text())
-    variables = {
-        name.strip('"'): body for each in parsed["variable"] for name, body in each.items()
+    defaults = {
+        f"{group.name}.{one.path}": one.default
+        for group in read_blocks("variable", (TERRAFORM / "variables.tf").read_text())
+        for one in group.settings()
     }
     settings = Settings()
-    # The variable's default is null, which the module reads as one instance without a GPU.
-    usual = f"var.convert_gpu == null ? {settings.min_instances} : 0"
-    assert f"coalesce(var.min_instances, {usual})" in (TERRAFORM / "convert.tf").read_text()
-    assert variables["min_instances"]["default"] is None
-    assert settings.api_concurrency == variables["api_concurrency"]["default"]
-    assert settings.delivery_attempts == variables["delivery_attempts"]["default"]
-    assert str(settings.convert_cpu) == str(variables["convert_cpu"]["default"]).strip('"')
+    # The setting's default is null, which the module reads as one instance without a GPU.
+    usual = f"var.convert.gpu == null ? {settings.min_instances} : 0"
+    assert f"coalesce(var.convert.min_instances, {usual})" in (TERRAFORM / "convert.tf").read_text()
+    assert defaults["convert.min_instances"] == "null"
+    assert str(settings.api_concurrency) == defaults["api.concurrency"]
+    assert str(settings.delivery_attempts) == defaults["dead_letter.delivery_attempts"]
+    assert f'"{settings.convert_cpu}"' == defaults["convert.cpu"]
     parameters = read_parameters()
-    assert parameters["visitor.patience"] == variables["wait_objective_seconds"]["default"]
+    patience = parameters["visitor.patience"]
+    assert f"{patience:g}" == defaults["monitoring.wait_objective_seconds"]
     text = (TERRAFORM / "locals.tf").read_text()
     assert f"conversions_per_cpu = {CONVERSIONS_PER_CPU}" in text
     text = (TERRAFORM / "pubsub.tf").read_text()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import hcl2
+
+from infra.terraform.generation import read_blocks
 
 ROOT = Path(__file__).parents[3]
 MODULE = ROOT / "infra/terraform"
@@ -29,14 +32,16 @@ class TerraformModule:
         return {**self.locals["environment_common"], **own}
 
     def default(self, expression: str) -> Any:
-        """Return the default of the variable that an expression is, None if it has none."""
-        if found := re.fullmatch(r"(?:tostring\()?var\.(\w+)\)?", expression):
+        """Return the default of the setting that an expression is, None if it has none."""
+        found = re.fullmatch(r"(?:tostring\()?var\.(\w+)(?:\.([\w.]+))?\)?", expression)
+        if found is None:
+            return None
+        if found[2] is None:
             return self.variables[found[1]].get("default")
-        if found := re.fullmatch(r"(?:tostring\()?var\.(\w+)\.(\w+)\)?", expression):
-            kind = self.variables[found[1]]["type"]
-            optional = re.search(rf"\b{found[2]}\W+optional\(number, ([\d.]+)\)", str(kind))
-            return float(optional[1]) if optional else None
-        return None
+        groups = read_blocks("variable", (MODULE / "variables.tf").read_text())
+        (group,) = (one for one in groups if one.name == found[1])
+        (default,) = (one.default for one in group.settings() if one.path == found[2])
+        return None if default is None else json.loads(default)
 
 
 def plain(value: Any) -> Any:

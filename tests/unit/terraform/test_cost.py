@@ -27,8 +27,8 @@ def test_what_is_paid_for_is_what_terraform_makes(
     assert PARAMETERS["sweep.runs"] == 24 * 60 / int(minutes[1])
     assert terraform.locals["functions"]["sweep"]["memory"] == "512Mi"
     cpus, gib = CONTAINER
-    assert terraform.variables["convert_cpu"]["default"] == f"{cpus:g}"
-    assert terraform.variables["convert_memory"]["default"] == f"{gib:g}Gi"
+    assert terraform.default("var.convert.cpu") == f"{cpus:g}"
+    assert terraform.default("var.convert.memory") == f"{gib:g}Gi"
 
 
 def test_a_month_has_the_price_of_assessments_probes_and_a_domain() -> None:
@@ -42,7 +42,7 @@ def test_a_month_has_the_price_of_assessments_probes_and_a_domain() -> None:
     assert month["`app_check`"] == (8.0, 2908.0, 29908.0)
     # Each of 8640 probes a day is billed as 0.1 s of two CPUs and one GiB.
     assert month["liveness probes"] == (1.3, 1.3, 1.3)
-    domain = month["`custom_domain`: load balancer and Cloud Armor"]
+    domain = month["`domain.name`: load balancer and Cloud Armor"]
     assert domain[0] == pytest.approx(18 + 7 + 30_000 * 1.5 * 0.75e-6, abs=0.1)
     nobody = tables["A month without any visitor, US$"]
     assert nobody["a day"] == (

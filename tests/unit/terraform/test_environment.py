@@ -58,8 +58,8 @@ EXAMPLES = {
     r"^local\.provider$": "cpu",
     r"^one\(google_storage_bucket\.\w+\[\*\]\.name\)$": "a-project-voice-avatar-bucket",
     r"^tostring\(local\.training_job_seconds\)$": "3600",
-    r"^tostring\(try\(var\.own_characters\.at_once, 1\)\)$": "1",
-    r"^tostring\(try\(var\.own_characters\.training_seconds, 1800\)\)$": "1800",
+    r"^tostring\(try\(var\.characters\.own\.at_once, 1\)\)$": "1",
+    r"^tostring\(try\(var\.characters\.own\.training_seconds, 1800\)\)$": "1800",
     r"^local\.audiences\.\w+$": "https://receiver.example.com",
     r"^tostring\(local\.timeouts\.conversion_deadline\)$": "60",
     r"^tostring\(local\.patience\)$": "300",
@@ -129,8 +129,8 @@ MiB are too few for the built-in characters, and the module's precondition refus
 def test_as_many_conversions_at_once_as_are_planned_for_such_a_container(
     terraform: TerraformModule,
 ) -> None:
-    memory = int(terraform.variables["convert_memory"]["default"].removesuffix("Gi")) * 1024
-    default = (int(terraform.variables["convert_cpu"]["default"]), memory)
+    memory = int(terraform.default("var.convert.memory").removesuffix("Gi")) * 1024
+    default = (int(terraform.default("var.convert.cpu")), memory)
     for cpus, mib in (*LEAST_MIB.items(), default):
         planned = plan(Resources(cpus, mib * MIB)).concurrency
 
@@ -144,8 +144,8 @@ def test_terraform_and_the_code_know_the_same_memory_of_a_conversion(
     terraform: TerraformModule, seconds: int, max_bytes: int
 ) -> None:
     expression = terraform.locals["conversion_mib"].replace("local.fetched_conversion_mib", "0")
-    for name, value in (("recording_seconds.max", seconds), ("max_upload_bytes", max_bytes)):
-        expression = expression.replace(f"var.{name}", str(value))
+    for name, value in (("recording_seconds.max", seconds), ("upload_bytes", max_bytes)):
+        expression = expression.replace(f"var.limits.{name}", str(value))
     limits = DecodeLimits(max_seconds=seconds, max_bytes=max_bytes)
 
     assert re.fullmatch(r"(max|ceil|[\d+*/(), .])+", expression)
@@ -158,7 +158,7 @@ def test_terraform_and_the_code_plan_the_same_memory_for_processes_and_fetched_c
 ) -> None:
     assert terraform.locals["process_mib"] == f"{PROCESS_BYTES // MIB} + local.fetched_mib"
     assert terraform.locals["fetched_conversion_mib"] == (
-        f"var.characters == null ? 0 : {FETCHED_CONVERSION_BYTES // MIB}"
+        f"var.characters.bucket == null ? 0 : {FETCHED_CONVERSION_BYTES // MIB}"
     )
 
 

@@ -175,7 +175,7 @@ def test_under_a_domain_the_page_is_built_for_its_own_origin_before_the_apply(
     config = json.loads((followed.checkout / "web/built-with.json").read_text())
 
     assert config == {"api": "https://voice.example.com", "firebase": {}}
-    assert followed.settings()["custom_domain"] == "voice.example.com"
+    assert followed.settings()["domain"]["name"] == "voice.example.com"
     order = [f"{call.program} {call.arguments}" for call in followed.calls]
     last_build = len(order) - 1 - order[::-1].index("npm run build")
     assert "terraform apply" in order[last_build:]

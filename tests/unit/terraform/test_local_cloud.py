@@ -39,7 +39,7 @@ def test_the_sweep_starts_as_often(terraform: TerraformModule) -> None:
 
 
 def test_an_upload_url_works_as_long(terraform: TerraformModule) -> None:
-    assert CloudOptions().upload_url_seconds == terraform.variables["upload_url_seconds"]["default"]
+    assert CloudOptions().upload_url_seconds == terraform.default("var.limits.upload_url_seconds")
 
 
 def test_a_message_is_delivered_as_often_and_with_the_same_pauses(
@@ -47,7 +47,7 @@ def test_a_message_is_delivered_as_often_and_with_the_same_pauses(
 ) -> None:
     default = {field.name: field.default for field in fields(Subscription)}
 
-    assert default["attempts"] == terraform.variables["delivery_attempts"]["default"]
+    assert default["attempts"] == terraform.default("var.dead_letter.delivery_attempts")
     for pause in ("minimum", "maximum"):
         local = {"minimum": "first", "maximum": "longest"}[pause]
         seconds = float(terraform.locals[f"{pause}_backoff"].rstrip("s"))

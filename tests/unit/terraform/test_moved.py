@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSIONS: Final = ("google_secret_manager_secret_version.key",)
-OPTIONS: Final = "-var=live={} -var='compat={}' -var=signing=hmac -var='max_instances={convert=3}'"
+OPTIONS: Final = (
+    "-var=live={} -var=compat={} -var='signing={method=\"hmac\"}' -var=convert={max_instances=3}"
+)
 """Those with which everything exists that was ever moved."""
 
 

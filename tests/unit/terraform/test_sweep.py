@@ -67,7 +67,9 @@ def test_a_message_counts_as_lost_only_when_no_delivery_is_left(
     terraform: TerraformModule,
 ) -> None:
     formula = terraform.locals["patience"]
-    found = re.fullmatch(r"max\((\d+), (\d+) \* \(var\.delivery_attempts - (\d+)\)\)", formula)
+    found = re.fullmatch(
+        r"max\((\d+), (\d+) \* \(var\.dead_letter\.delivery_attempts - (\d+)\)\)", formula
+    )
     assert found, formula
     least, gap, quick = map(int, found.groups())
     first, longest = (

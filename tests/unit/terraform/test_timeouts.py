@@ -18,16 +18,15 @@ def test_terraform_and_the_code_derive_the_same_chain(
     code = Timeouts(deadline)
 
     for name, expression in terraform.locals["timeouts"].items():
-        found = re.fullmatch(r"var\.conversion_deadline_seconds(?: \+ (\d+))?", expression)
+        found = re.fullmatch(r"var\.convert\.deadline_seconds(?: \+ (\d+))?", expression)
         assert found, expression
         assert getattr(code, name) == deadline + int(found[1] or 0)
 
 
 def test_the_code_accepts_every_deadline_that_terraform_does(terraform: TerraformModule) -> None:
-    condition = terraform.variables["conversion_deadline_seconds"]["validation"][0]["condition"]
     metadata = CommonSettings.model_fields["conversion_deadline_seconds"].metadata
     (least,) = (each.ge for each in metadata if hasattr(each, "ge"))
     (most,) = (each.le for each in metadata if hasattr(each, "le"))
 
-    lowest, highest = map(int, re.findall(r"[<>]= (\d+)", condition))
+    lowest, highest = terraform.locals["rules"]["convert"]["deadline_seconds"]
     assert least <= lowest < highest <= most

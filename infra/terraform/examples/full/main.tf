@@ -84,26 +84,29 @@ provider "google-beta" {
 module "voice_avatar" {
   source = "../.."
 
-  alert_emails    = [var.alert_email]
   allowed_origins = var.origins
-  busy_hours = {
-    evening = { days = "*", from = 18, to = 24, min_instances = 4, time_zone = "Asia/Tokyo" }
-    lunch   = { days = "MON-FRI", from = 12, to = 13, min_instances = 2, time_zone = "Asia/Tokyo" }
+  api             = { max_instances = 20, min_instances = 1, rate_limit_per_minute = 60 }
+  convert = {
+    busy_hours = {
+      evening = { days = "*", from = 18, to = 24, min_instances = 4, time_zone = "Asia/Tokyo" }
+      lunch   = { days = "MON-FRI", from = 12, to = 13, min_instances = 2, time_zone = "Asia/Tokyo" }
+    }
+    max_instances = 30
+    min_instances = 1
   }
-  custom_domain           = var.domain
+  domain                  = { name = var.domain, page_folder = var.page_folder }
   firebase_authentication = { anonymous = true, email = true }
-  function_min_instances  = { api = 1, on_upload = 1 }
-  kms_key                 = var.kms_key
   labels                  = { service = "voice-avatar" }
-  max_instances           = { api = 20, convert = 30, on_upload = 4 }
-  min_instances           = 1
-  monthly_budget          = var.monthly_budget
-  page                    = { folder = var.page_folder }
-  project_id              = var.project_id
-  quota                   = { cpus = 100, memory_gib = 100 }
-  rate_limit_per_minute   = 60
-  region                  = var.region
-  wait_objective_seconds  = 3
+  monitoring = {
+    emails                 = [var.alert_email]
+    monthly_budget         = var.monthly_budget
+    wait_objective_seconds = 3
+  }
+  on_upload  = { max_instances = 4, min_instances = 1 }
+  project_id = var.project_id
+  quota      = { cpus = 100, memory_gib = 100 }
+  region     = var.region
+  storage    = { kms_key = var.kms_key }
 }
 
 output "api_url" {
