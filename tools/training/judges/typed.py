@@ -1,8 +1,8 @@
 """Typed sentences as characters speak them, judged by words and naturalness.
 
-Kokoro speaks each sentence once, and every character that converts converts that, as the services
-do. Both the sentence and what is understood of it are written out in words before they are
-compared: a recogniser writes `$3.50` or `three dollars and fifty cents` as it likes.
+Kokoro speaks each sentence once, and every character converts that where the services do so. Both
+the sentence and what is understood of it are written out in words before they are compared: a
+recogniser writes `$3.50` or `three dollars and fifty cents` as it likes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ import numpy as np
 import soxr
 
 from shared.speech.engines import kokoro
-from shared.speech.engines.interface import MarkedPiece, TextEngineWrapper
+from shared.speech.engines.interface import TextEngineWrapper
 from shared.speech.engines.registry import ENGINES, build_engine
 from shared.speech.engines.text_interface import PhraseEngine, SpeechOptions
 from shared.speech.engines.two_step_speech import TwoStepSpeech
@@ -21,7 +21,7 @@ from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal.sound import Samples
 from shared.speech.text import english_form
-from shared.speech.text.languages import LANGUAGES
+from shared.speech.text.languages import JAPANESE, LANGUAGES
 from tools.training.decoder.features import RATE
 from tools.training.judges.judgement import ErrorRate, Key, Row, compare
 from tools.training.judges.panel import Panel
@@ -35,10 +35,6 @@ class _Spoken(TextEngineWrapper):
     def __init__(self, engine: PhraseEngine) -> None:
         super().__init__(lambda: engine)
         self.pieces: Sequence[Samples] = ()
-
-    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
-        del text, options
-        return map(MarkedPiece, self.pieces)
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         del text, options
@@ -56,10 +52,12 @@ def judge_typed(
     speaker = kokoro.built_in(settings)
     spoken = _Spoken(speaker)
     cast: dict[str, Callable[[str, SpeechOptions], Iterator[Samples]]] = {MIXTURE: spoken.speak}
+    text_engines: dict[str, str | None] = {}
     for bundle in bundles:
         character = load_character(bundle, ENGINES)
         manifest = character.manifest
-        if manifest.text is None or manifest.text.engine != "kokoro":
+        text_engines[manifest.id] = manifest.text.engine if manifest.text else None
+        if text_engines[manifest.id] != "kokoro":
             engine = build_engine(character, settings)
             cast[manifest.id] = TwoStepSpeech(spoken, kokoro.MEDIAN_HZ, engine, manifest).speak
     rows: dict[Key, Row] = {}
@@ -68,6 +66,8 @@ def judge_typed(
         spoken.pieces = tuple(speaker.speak(sentence, SpeechOptions(language=language)))
         group = f"{LANGUAGES[language]}, {'numbers' if _DIGITS & set(sentence) else 'words'}"
         for name, speak in cast.items():
+            if language == JAPANESE and text_engines.get(name) == "japanese":
+                continue
             wave = np.concatenate(list(speak(sentence, SpeechOptions())))
             wave = soxr.resample(wave, kokoro.SAMPLE_RATE, RATE).astype(np.float32)
             row = rows.setdefault(("typed", group, name), Row())
