@@ -7,11 +7,10 @@
 that nobody is trained with: WAV files and `transcripts.tsv`, of file, language, text. `people/` has
 Opus files of sixteen strangers who speak Japanese. `pairs/` has stereo files in which a stranger
 (left) and Hina (right) say the same, sound for sound. Needs what
-functions/convert/requirements-kokoro.txt lists, espeak-ng, and ffmpeg.
+functions/convert/requirements-kokoro.txt lists, and ffmpeg.
 """
 
 import argparse
-import re
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -22,38 +21,16 @@ import soundfile
 from numpy.random import Generator, default_rng
 
 from shared.speech.engines.delivery import trim
-from shared.speech.engines.kokoro import SAMPLE_RATE, load, symbols_of_text
-from shared.speech.engines.kokoro_packages import NOBODY, Mixture
+from shared.speech.engines.kokoro import (
+    SAMPLE_RATE,
+    english_sentences,
+    load,
+    symbols_of_text,
+)
+from shared.speech.engines.kokoro_packages import NOBODY, KokoroPackages, Mixture
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal.sound import Samples
 from tools.training.sources.sentences import japanese
-
-_SYMBOLS = (
-    *(("eɪ", "A"), ("aɪ", "I"), ("oʊ", "O"), ("aʊ", "W"), ("ɔɪ", "Y")),
-    *(("tʃ", "ʧ"), ("dʒ", "ʤ"), ("ɜː", "ɜɹ"), ("ɚ", "əɹ"), ("r", "ɹ"), ("ɹɹ", "ɹ"), ("ɐ", "ə")),
-    *(("ʔ", "t"), ("x", "k"), ("g", "ɡ"), ("o", "ɔ"), ("e", "A"), ("ː", "")),
-)
-_SIGNS = re.compile(r"([,.!?;])")
-
-
-def english_symbols(text: str) -> str:
-    written = ""
-    for piece in map(str.strip, _SIGNS.split(text)):
-        if _SIGNS.fullmatch(piece):
-            written += piece
-        elif piece:
-            written += (" " if written else "") + phones_of(piece)
-    return written
-
-
-def phones_of(text: str) -> str:
-    command = ["espeak-ng", "-q", "--ipa", "-v", "en-us"]
-    spoken = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
-    phones = " ".join(spoken.stdout.split())
-    for given, symbol in _SYMBOLS:
-        phones = phones.replace(given, symbol)
-    return phones
-
 
 JUDGES = ("jf_alpha", "jf_gongitsune", "jm_kumo")
 """Who speaks the sentences that characters are judged by; nobody is trained with them."""
@@ -105,6 +82,7 @@ class _Writer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._settings = SessionSettings()
+        self._english = KokoroPackages().read_pronunciation()
 
     def write(self, name: str, mixture: Mixture, lines: Iterable[Line]) -> None:
         folder = self._folder / name
@@ -165,7 +143,7 @@ class _Writer:
 
     def _symbols(self, language: str, text: str) -> str:
         if language == "en":
-            return english_symbols(text)
+            return " ".join(map(self._english.symbols, english_sentences(text)))
         return symbols_of_text(text, self._settings.front_end)
 
 
