@@ -17,7 +17,7 @@ from shared.voices.messages import (
 )
 from shared.voices.objects import upload_name, voice_of_upload
 from shared.voices.store import UnknownVoiceError, UnreadableVoiceError, change
-from shared.voices.voice import CONVERTED_WITHIN, ForbiddenTransitionError, give_up, queue_again
+from shared.voices.voice import ForbiddenTransitionError, give_up, queue_again
 
 if TYPE_CHECKING:
     from shared.ports import Bucket, Publisher
@@ -44,7 +44,7 @@ class DeadLetterHandler:
     async def handle(self, message: PushMessage) -> None:
         """Handle one dead letter, which may come several times.
 
-        `LeaseHeldError` if a worker still owns the voice: the letter must be delivered again.
+        `PassingError` if a worker still owns the voice: the letter must be delivered again.
         """
         conversion = conversion_of(message)
         if conversion is None:
@@ -63,8 +63,7 @@ class DeadLetterHandler:
         voice_id, own_result = conversion.voice_id, ""
         try:
             snapshot = await self.voices.read(voice_id)
-            is_young = snapshot.read_at < snapshot.voice.created_at + CONVERTED_WITHIN
-            if snapshot.voice.has_attempts_left and is_young:
+            if snapshot.voice.may_be_tried(snapshot.read_at):
                 await self._put_back(conversion, snapshot, message)
                 return
             extra = {"event": "dead_lettered", "subscription": message.subscription}

@@ -272,6 +272,9 @@ class Voice:
     def has_attempts_left(self) -> bool:
         return self.counted_attempts < MOST_ATTEMPTS
 
+    def may_be_tried(self, now: datetime) -> bool:
+        return self.has_attempts_left and now < self.created_at + CONVERTED_WITHIN
+
 
 def create(
     voice_id: str,
@@ -401,8 +404,10 @@ def expire(voice: Voice, now: datetime) -> Voice:
 
 
 def give_up(voice: Voice, now: datetime) -> Voice:
-    """End a voice that will not be tried again; `LeaseHeldError` if a worker may still succeed."""
+    """End a voice that may not be tried again; `PassingError` if a worker may still succeed."""
     _require_unleased(voice, now)
+    if voice.may_be_tried(now) and not voice.status.is_final:
+        raise PassingError(f"attempt {voice.attempt} at voice {voice.voice_id} was handed back")
     error = VoiceError(
         ErrorCode.ATTEMPTS_EXHAUSTED,
         "The conversion was tried several times and failed each time; please record again.",

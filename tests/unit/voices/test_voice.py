@@ -9,6 +9,7 @@ import pytest
 
 from shared.voices import voice as voices_of
 from shared.voices.voice import (
+    CONVERTED_WITHIN,
     LEASE,
     MOST_ATTEMPTS,
     TRANSITIONS,
@@ -20,6 +21,7 @@ from shared.voices.voice import (
     LeaseLostError,
     Options,
     OutputFormat,
+    PassingError,
     Status,
     Voice,
     new_voice_id,
@@ -91,7 +93,7 @@ def at(moment: datetime, act: Callable[..., Voice], *arguments: object) -> Calla
 fail = at(LATER, voices_of.fail, ERROR)
 refuse = at(LATER, voices_of.refuse, ERROR)
 expire = at(LATER, voices_of.expire)
-give_up = at(AFTER_THE_LEASE, voices_of.give_up)
+give_up = at(NOW + CONVERTED_WITHIN, voices_of.give_up)
 
 
 ALLOWED: dict[Callable[[Voice], Voice], dict[str, str]] = {
@@ -268,8 +270,17 @@ def test_a_failed_voice_says_when_and_why_and_has_no_lease(
     assert (failed.error.code, failed.status) == (code, Status.FAILED)
     assert failed.error.message.endswith(message)
     assert is_sentence(failed.error.message)
-    assert failed.updated_at == (AFTER_THE_LEASE if act is give_up else LATER)
+    assert failed.updated_at == (NOW + CONVERTED_WITHIN if act is give_up else LATER)
     assert (failed.lease_expires_at, failed.stage, failed.result) == (None, None, None)
+
+
+def test_a_voice_is_not_given_up_while_it_is_young_and_has_an_attempt_left() -> None:
+    voice = replace(a_converting(), attempt=MOST_ATTEMPTS, handed_back=1)
+
+    with pytest.raises(PassingError, match="was handed back"):
+        voices_of.give_up(voice, AFTER_THE_LEASE)
+
+    assert voices_of.give_up(replace(voice, handed_back=0), AFTER_THE_LEASE).error is not None
 
 
 def test_after_the_last_counted_attempt_a_voice_is_not_leased_again() -> None:
