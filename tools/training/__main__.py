@@ -9,6 +9,7 @@ from shared.speech.signal.samples import resample
 from tools.bundles.consent import ask_at_terminal
 from tools.training.decoder.features import RATE, Floats
 from tools.training.judges import command as judging
+from tools.training.judges.blind_pairs import AnswersError, sum_up
 from tools.training.judges.measures import SpeakerEncoder
 from tools.training.recordings import command
 from tools.training.recordings.questions import FOLDERS
@@ -17,6 +18,7 @@ from tools.training.recordings.work_folder import RecordingsError, WorkFolder
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORK = REPOSITORY / ".training"
+_LISTENED_TO = "hina"
 
 
 def _judging(options: argparse.Namespace) -> judging.JudgesFolders:
@@ -45,15 +47,21 @@ def _judge(options: argparse.Namespace) -> int:
             ids = [character] if character else []
             print(judging.judge_typed_text(ids, _judging(options), page, options.every))
             return 0
+        if options.answers:
+            print(sum_up(options.answers))
+            return 0
+        if options.listen:
+            chosen = character or _LISTENED_TO
+            print(judging.write_blind_pairs(chosen, _judging(options), options.against))
+            return 0
         print(
             judging.judge(
                 [character] if character else [],
                 _judging(options),
                 _own_voice,
-                is_quick=options.quick,
+                sentences=options.sentences,
                 is_live=options.live,
                 is_marked=options.marked,
-                clean=options.clean,
             )
         )
         if (
@@ -62,7 +70,7 @@ def _judge(options: argparse.Namespace) -> int:
             and not (options.live or options.marked)
         ):
             print(command.measure(character, FOLDERS, SpeakerEncoder()))
-    except (BundleError, RecordingsError) as error:
+    except (AnswersError, BundleError, RecordingsError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
@@ -78,11 +86,16 @@ def main(arguments: list[str] | None = None) -> int:
     )
     add = parser.add_argument
     add("step", choices=["quality"], help="judges characters")
-    add("--quick", action="store_true", help="two recordings of each speaker, to try the path")
+    add(
+        "--sentences", type=int, default=judging.SENTENCES, metavar="N",
+        help="of each speaker (default: %(default)s; cards need 10)",
+    )  # fmt: skip
     add("--character", metavar="ID", help="whom to measure (default: every character)")
     add("--live", action="store_true", help="measure what is heard while somebody speaks")
     add("--marked", action="store_true", help="measure also what the watermark changes")
-    add("--clean", type=int, metavar="N", help="judge N clean recordings of each speaker alone")
+    add("--listen", action="store_true", help="write a page of pairs for a listener to compare")
+    add("--against", type=Path, metavar="BUNDLE", help="with --listen, instead of the speakers")
+    add("--answers", type=Path, nargs="+", metavar="FILE", help="sum up what listeners chose")
     add("--typed", action="store_true", help="judge typed sentences, into docs/typed-text.md")
     add("--every", type=int, metavar="N", help="with --typed: one of N sentences alone")
     add(

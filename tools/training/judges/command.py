@@ -1,7 +1,8 @@
 """Judges characters by words, naturalness and likeness, and writes the tables into their cards.
 
     python -m tools.training quality                       # every character
-    python -m tools.training quality --character hina --quick
+    python -m tools.training quality --character hina --sentences 2
+    python -m tools.training quality --character hina --listen
 
 What the judges need and what they judge by is optional: requirements/judges.txt, and
 functions/convert/requirements-kokoro.txt with `python -m tools.training.sources.kokoro
@@ -11,13 +12,17 @@ functions/convert/requirements-kokoro.txt with `python -m tools.training.sources
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 from typing import TypeVar
 
 from shared.characters.bundle_files import BundleError
-from tools.training.decoder.features import Floats, read_speech
+from shared.speech.signal.samples import resample
+from tools.training.decoder.features import RATE, Floats, read_speech
+from tools.training.judges.blind_pairs import SECONDS, TRIALS, BlindPair, write_page
 from tools.training.judges.converter import BundleConverter, noise, room, telephone
 from tools.training.judges.judgement import (
+    AS_SPOKEN,
     JUDGED_BEGIN,
     JUDGED_END,
     TYPED_BEGIN,
@@ -35,9 +40,10 @@ from tools.training.judges.panel import Panel, gather
 from tools.training.judges.strangers import StrangerRecording, english, japanese, spread
 
 CLEAN = "clean"
+SENTENCES = 40
+_FEWEST_OF_A_CARD = 10
+_DISTURBED_SHARE = 4  # one of so many is also judged with noise, over a telephone and in a room
 _REFERENCES = 12
-_DISTURBED = 10
-_QUICK = 2
 
 Kept = TypeVar("Kept")
 
@@ -58,14 +64,14 @@ def judge(
     places: JudgesFolders,
     trained_on: Callable[[str], Sequence[Floats]],
     *,
-    is_quick: bool,
+    sentences: int = SENTENCES,
     is_live: bool = False,
     is_marked: bool = False,
-    clean: int | None = None,
 ) -> str:
-    """Judge characters and write what was found into their cards.
+    """Judge characters by so many sentences of each speaker, and write it into their cards.
 
-    `trained_on` returns what a training kept of a character's own voice, at 16 kHz.
+    Fewer than ten are too few for a card. `trained_on` returns what a training kept of a
+    character's own voice, at 16 kHz.
     """
     panel = gather(places.models)
     bundles = bundles_of(ids, places.characters)
@@ -74,34 +80,63 @@ def judge(
         own = trained_on(bundle.name) or own_voice(bundle.name, places)
         converter = BundleConverter.of(bundle)
         convert = converter.heard if is_live else converter
-        voice = voice_of(some_of(own), panel.speakers) if own else None
-        characters.append(JudgedCharacter(bundle.name, convert, voice))
+        encoders = panel.speakers.items() if own else ()
+        voices = {name: voice_of(some_of(own), encoder) for name, encoder in encoders}
+        characters.append(JudgedCharacter(bundle.name, convert, voices))
         if is_marked:
             characters += [
-                JudgedCharacter(f"{bundle.name}, another seed", converter.again, voice),
-                JudgedCharacter(f"{bundle.name}, marked", converter.marked, voice),
+                JudgedCharacter(f"{bundle.name}, another seed", converter.again, voices),
+                JudgedCharacter(f"{bundle.name}, marked", converter.marked, voices),
             ]
     missing = [*panel.missing]
-    recordings = japanese(places.judges) + english(places.strangers)
+    recordings = strangers(places)
     if not any(recording.language == "ja" for recording in recordings):
         missing.append(
             f"Japanese: no recordings in {places.judges.name}, see tools/training/README.md"
         )
-    missing += [f"likeness: no recordings of {c.name}" for c in characters if c.voice is None]
-    few = _QUICK if is_quick else clean
+    missing += [f"likeness: no recordings of {c.name}" for c in characters if not c.voices]
     conditions: dict[str, tuple[Convert, list[StrangerRecording]]] = {
-        CLEAN: (as_it_is, spread(recordings, few) if few else recordings)
+        CLEAN: (as_it_is, spread(recordings, sentences))
     }
-    if clean is None:
-        some = spread(recordings, few or _DISTURBED)
+    if not is_marked:
+        some = spread(recordings, -(-sentences // _DISTURBED_SHARE))
         disturbances = {"noise, 10 dB": noise(10), "telephone": telephone, "room, 0.4 s": room}
         conditions |= {name: (disturb, some) for name, disturb in disturbances.items()}
     rows = CharacterJudgement(panel, _report).judge(characters, conditions)
-    if not is_live and not is_quick and not is_marked:
+    if sentences >= _FEWEST_OF_A_CARD and not is_live and not is_marked:
         for bundle in bundles:
             found = markdown(rows, missing, [bundle.name])
             write_between(bundle / "MODEL_CARD.md", found, JUDGED_BEGIN, JUDGED_END)
     return markdown(rows, missing)
+
+
+def strangers(places: JudgesFolders) -> list[StrangerRecording]:
+    return japanese(places.judges) + english(places.strangers)
+
+
+def write_blind_pairs(name: str, places: JudgesFolders, against: Path | None) -> Path:
+    """Write a page that compares a character with another bundle, or with people as they spoke.
+
+    Of people nothing above 8 kHz is known, so that nothing above it is played of either.
+    """
+    (bundle,) = bundles_of([name], places.characters)
+    ours = BundleConverter.of(bundle)
+    theirs = against and BundleConverter.of(against)
+    rate = ours.engine.sample_rate if theirs else RATE
+    recordings = strangers(places)
+    groups = len({recording.group for recording in recordings})
+    pairs = []
+    for one in islice(cycle(spread(recordings, -(-TRIALS // max(1, groups)))), TRIALS):
+        wave = one.wave[: round(SECONDS * RATE)]
+        if theirs:
+            other = resample(theirs.raw(wave), theirs.engine.sample_rate, rate)
+            sounds = {name: ours.raw(wave), str(against): other}
+        else:
+            sounds = {name: ours(wave), AS_SPOKEN: wave}
+        pairs.append(BlindPair(f"{one.group}, {one.name}", sounds))
+    page = places.models / f"listen-{name}.html"
+    write_page(page, f"{name}: which sounds more natural?", pairs, rate)
+    return page
 
 
 def judge_typed_text(
@@ -160,7 +195,7 @@ def judge_clips(
         for group, some in clips.items()
         for clip in some
     ]
-    character = JudgedCharacter("converted", lambda wave: converted[id(wave)], None)
+    character = JudgedCharacter("converted", lambda wave: converted[id(wave)], {})
     judging = CharacterJudgement(panel, lambda _done, _total: None)
     rows = judging.judge([character], {"as recorded": (as_it_is, recordings)})
     return page(rows, panel.missing)

@@ -1,20 +1,22 @@
-"""Error rates of recognised speech, in characters or in words."""
+"""Figures of characters by their judges, and the tables of them."""
 
 import html
 import math
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
 
 from tools.training.decoder.features import Floats
 from tools.training.judges import measures
-from tools.training.judges.panel import Panel
+from tools.training.judges.panel import DIRECTIONS, RESEMBLYZER, Panel
 from tools.training.judges.strangers import StrangerRecording
 
 _WITHOUT_SPACES = frozenset({"ja"})
+_PHONES = ""  # parted by spaces, as words are
 _SIGNS = frozenset("PSC")
 
 
@@ -83,6 +85,7 @@ class Figures:
 @dataclass
 class Row(Figures):
     words: ErrorRate = field(default_factory=ErrorRate)
+    phones: ErrorRate = field(default_factory=ErrorRate)
 
 
 @dataclass(frozen=True)
@@ -97,16 +100,17 @@ class ComparedClip:
 
 @dataclass(frozen=True)
 class JudgedCharacter:
+    """A character, and its own voice as each encoder of speakers hears it, where it is known."""
+
     name: str
     convert: Convert
-    voice: Floats | None
+    voices: Mapping[str, Floats]
 
 
 class CharacterJudgement:
     def __init__(self, panel: Panel, report: Callable[[int, int], None]) -> None:
         self._panel = panel
         self._report = report
-        self._understood: dict[tuple[str, str], str] = {}
 
     def judge(
         self,
@@ -121,19 +125,19 @@ class CharacterJudgement:
             for recording in recordings:
                 said = self._said(recording)
                 disturbed = disturb(recording.wave)
-                source = self._panel.speakers.embed(disturbed)
+                sources = self._embed(disturbed)
                 melody = measures.analyse(recording.wave)
                 key = (condition, recording.group)
                 spoken = rows.setdefault((*key, AS_SPOKEN), Row())
-                self._add(spoken, disturbed, said, recording.language)
+                self._add(spoken, disturbed, said, recording)
                 for one in cast:
                     row = rows.setdefault((*key, one.name), Row())
                     converted = one.convert(disturbed)
-                    self._add(row, converted, said, recording.language)
-                    voice = self._panel.speakers.embed(converted)
-                    row.add(left=float(source @ voice))
-                    if one.voice is not None:
-                        row.add(before=float(source @ one.voice), likeness=float(voice @ one.voice))
+                    self._add(row, converted, said, recording)
+                    for encoder, voice in self._embed(converted).items():
+                        row.add(**{f"left {encoder}": float(sources[encoder] @ voice)})
+                        if encoder in one.voices:
+                            row.add(**{f"likeness {encoder}": float(voice @ one.voices[encoder])})
                     found = measures.analyse(converted)
                     row.add(
                         melody=measures.melody_correlation(melody, found),
@@ -143,18 +147,24 @@ class CharacterJudgement:
                 self._report(done, total)
         return rows
 
+    def _embed(self, wave: Floats) -> dict[str, Floats]:
+        return {name: encoder.embed(wave) for name, encoder in self._panel.speakers.items()}
+
     def _said(self, recording: StrangerRecording) -> str | None:
         recogniser = self._panel.recogniser
         if recording.text is not None or recogniser is None or not recording.language:
             return recording.text
-        key = (recording.group, recording.name)
-        if key not in self._understood:
-            self._understood[key] = recogniser.understand(recording.wave, recording.language)
-        return self._understood[key]
+        return recogniser.understand(recording.wave, recording.language)
 
-    def _add(self, row: Row, wave: Floats, said: str | None, language: str) -> None:
+    def _add(self, row: Row, wave: Floats, said: str | None, recording: StrangerRecording) -> None:
+        language = recording.language
         if said is not None and self._panel.recogniser is not None:
             row.words += compare(said, self._panel.recogniser.understand(wave, language), language)
+        if self._panel.phones is not None:
+            original, heard = (
+                self._panel.phones.understand(one, language) for one in (recording.wave, wave)
+            )
+            row.phones += compare(original, heard, _PHONES)
         for judge in self._panel.naturalness:
             row.add(**judge.judge(wave))
 
@@ -162,22 +172,25 @@ class CharacterJudgement:
 _FIGURES = (
     ("Distill-MOS", "distillmos"),
     ("DNSMOS overall", "overall"),
-    ("signal", "signal"),
     ("P.808", "p808"),
-    ("likeness", "likeness"),
-    ("left of the source", "left"),
+    ("likeness", f"likeness {RESEMBLYZER}"),
+    ("by d-vectors", f"likeness {DIRECTIONS}"),
+    ("left of the source", f"left {RESEMBLYZER}"),
+    ("by d-vectors", f"left {DIRECTIONS}"),
 )
 _EXPLANATION = (
     "Wrong: characters of Japanese, words of English, as Whisper base understands them; of English,"
-    " what differs from how it understands the recording as spoken. Distill-MOS and DNSMOS guess"
-    " listeners' marks from 1 to 5. Likeness is the cosine to the character's own voice, left of"
-    " the source to the speaker, both heard by Resemblyzer. Pitch is the correlation of log f0 with"
-    " the speaker's; drop-out is the longest silence in place of a voiced sound."
+    " what differs from how it understands the recording as spoken. Phones: what differs from the"
+    " phones that hama hears in the recording as spoken; it shares nothing with Whisper, whose"
+    " encoder the characters hear with. Distill-MOS and DNSMOS guess listeners' marks from 1 to 5."
+    " Likeness is the cosine to the character's own voice, left of the source to the speaker, each"
+    " heard by Resemblyzer and by another encoder of speakers. Pitch is the correlation of log f0"
+    " with the speaker's; drop-out is the longest silence in place of a voiced sound."
 )
 
 
 def table(rows: Mapping[Key, Row], names: Sequence[str] = ()) -> list[list[str]]:
-    headings = ["recording", "speakers", "converted by", "wrong", "of"]
+    headings = ["recording", "speakers", "converted by", "wrong", "of", "phones"]
     headings += [heading for heading, _ in _FIGURES] + ["pitch", "longest drop-out"]
     lines = [headings]
     for (condition, group, name), row in rows.items():
@@ -187,12 +200,14 @@ def table(rows: Mapping[Key, Row], names: Sequence[str] = ()) -> list[list[str]]
             [
                 condition, group, name,
                 format_figure(row.words.share, ".1%"), str(row.words.said or "-"),
+                format_figure(row.phones.share, ".1%"),
                 *(format_figure(row.mean(figure)) for _, figure in _FIGURES),
                 format_figure(row.mean("melody"), ".3f"),
                 format_figure(row.greatest("dropout"), ".0f", " ms"),
             ]
         )  # fmt: skip
-    return lines
+    known = [any(line[column] != "-" for line in lines[1:]) for column in range(len(headings))]
+    return [list(compress(line, known)) for line in lines]
 
 
 def markdown(rows: Mapping[Key, Row], missing: Iterable[str], names: Sequence[str] = ()) -> str:

