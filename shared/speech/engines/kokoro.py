@@ -122,6 +122,8 @@ _SIGNS: Mapping[str, str] = MappingProxyType(
     {"!": "!", "?": "?", "…": "…", ",": ",", ".": ".", "'": ",", "-": "—"}
 )
 _SILENT = frozenset((*_SIGNS.values(), " "))
+_INFLECTED = frozenset(("動詞", "形容詞", "助動詞"))
+_CONJUNCTIONS = frozenset(("て", "で"))
 
 
 def symbols_of_text(text: str, front_end: TextReader) -> str:
@@ -129,7 +131,18 @@ def symbols_of_text(text: str, front_end: TextReader) -> str:
 
 
 def symbols_of_words(reading: Reading) -> str:
-    return _symbols(split_morae(word.reading) for word in spoken_words(reading))
+    """Write words as Kokoro's symbols, endings of verbs without a space, as misaki's `ja` does."""
+    runs: list[list[str]] = []
+    before = ""
+    for word, spoken in zip(reading.words, spoken_words(reading), strict=True):
+        morae = list(split_morae(spoken.reading))
+        is_ending = word.part_of_speech == "助動詞" or word.text in _CONJUNCTIONS
+        if runs and (morae[:1] == [LONG] or (is_ending and before in _INFLECTED)):
+            runs[-1] += morae
+        else:
+            runs.append(morae)
+        before = word.part_of_speech
+    return _symbols(runs)
 
 
 def symbols_of_phrases(phrases: Iterable[AccentPhrase]) -> str:

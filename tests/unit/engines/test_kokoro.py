@@ -47,8 +47,9 @@ def front_end() -> FrontEnd:
     ("text", "symbols"),
     [
         ("今日はとても良い天気ですね。", "kʲoː βa totemo joi teŋkʲi desɨ ne."),
-        ("コーヒーを三杯も飲んだの？", "koːçiː o saɴ bai mo noɴ da no?"),
-        ("北海道へ行って、切符を買う！", "hoʔkaidoː e iʔ te, kʲiʔpɯ o kaɯ!"),
+        ("コーヒーを三杯も飲んだの？", "koːçiː o saɴ bai mo nonda no?"),
+        ("北海道へ行って、切符を買う！", "hoʔkaidoː e iʔte, kʲiʔpɯ o kaɯ!"),
+        ("本を読んで、寝ましょう。", "hoɴ o jonde, nemaɕoː."),
         ("ヴァイオリンとジャムとチーズ。", "vaioɾʲiɴ to ʥamɯ to ʨiːzɨ."),
         ("Discordを使う。", "dʲisɨ koːdo o ʦɨkaɯ."),
     ],

@@ -1,8 +1,9 @@
 """Typed sentences as characters speak them, judged by words and naturalness.
 
 Kokoro speaks each sentence once, and every character converts that where the services do so. Both
-the sentence and what is understood of it are written out in words before they are compared: a
-recogniser writes `$3.50` or `three dollars and fifty cents` as it likes.
+the sentence and what is understood of it are written out in English words, or in the kana that
+Japanese is read as, before they are compared: a recogniser writes `$3.50` or `three dollars and
+fifty cents` as it likes, and kanji or kana.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,8 +21,9 @@ from shared.speech.engines.two_step_speech import TwoStepSpeech
 from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal.sound import Samples
-from shared.speech.text import english_form
-from shared.speech.text.languages import JAPANESE, LANGUAGES
+from shared.speech.text import english_form, spoken_form
+from shared.speech.text.front_end import TextReader
+from shared.speech.text.languages import ENGLISH, JAPANESE, LANGUAGES
 from tools.training.decoder.features import RATE
 from tools.training.judges.judgement import ErrorRate, Key, Row, compare
 from tools.training.judges.panel import Panel
@@ -73,17 +75,24 @@ def judge_typed(
             row = rows.setdefault(("typed", group, name), Row())
             if panel.recogniser is not None:
                 understood = panel.recogniser.understand(wave, language)
-                row.words += words_wrong(sentence, understood, language)
+                row.words += words_wrong(sentence, understood, language, settings.front_end)
             for judge in panel.naturalness:
                 row.add(**judge.judge(wave))
         report(number, len(lines))
     return dict(sorted(rows.items()))
 
 
-def words_wrong(sentence: str, understood: str, language: str) -> ErrorRate:
-    if language == "en":
+def words_wrong(sentence: str, understood: str, language: str, front_end: TextReader) -> ErrorRate:
+    if language == ENGLISH:
         sentence, understood = map(english_form.write_out, (sentence, understood))
+    else:
+        sentence, understood = (read_kana(text, front_end) for text in (sentence, understood))
     return compare(sentence, understood, language)
+
+
+def read_kana(text: str, front_end: TextReader) -> str:
+    words = front_end.read(front_end.write(spoken_form.write_out(text))).words
+    return "".join(word.reading for word in words)
 
 
 def read_sentences() -> dict[str, list[str]]:

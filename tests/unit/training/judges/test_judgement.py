@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from shared.speech.text.front_end import FrontEnd
 from tools.training.decoder.features import RATE, Floats
 from tools.training.judges.command import judge_clips
 from tools.training.judges.judgement import (
@@ -177,11 +178,14 @@ def test_the_tables_replace_the_text_between_the_markers_and_nothing_else(tmp_pa
 def test_numbers_count_as_they_are_said_not_as_they_are_written(
     understood: str, wrong: int
 ) -> None:
-    assert words_wrong("The bill comes to $3.50.", understood, "en") == ErrorRate(wrong, 9)
+    found = words_wrong("The bill comes to $3.50.", understood, "en", FrontEnd())
+    assert found == ErrorRate(wrong, 9)
 
 
-def test_characters_of_japanese_are_counted() -> None:
-    assert words_wrong("今日は。", "今日も", "ja") == ErrorRate(1, 3)
+def test_kana_of_japanese_are_counted_however_it_is_written() -> None:
+    front_end = FrontEnd()
+    assert words_wrong("雨は。", "雨が", "ja", front_end) == ErrorRate(1, 3)
+    assert words_wrong("子どものころ", "子供の頃。", "ja", front_end) == ErrorRate(0, 6)
 
 
 def test_readers_are_read_as_files_and_as_librispeech_lays_them_out(tmp_path: Path) -> None:
