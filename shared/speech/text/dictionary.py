@@ -22,6 +22,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e
 _ODD = dict(zip(" \"'-\\`~", "　”’−￥‘〜", strict=True))
 # As Open JTalk widens the texts in which it looks for the words.
 _WIDE = str.maketrans({chr(code): chr(code + 0xFEE0) for code in range(0x21, 0x7F)} | _ODD)
+_NARROW = {ord(wide): chr(narrow) for narrow, wide in _WIDE.items()}
 
 
 class WordError(ValueError): ...
@@ -100,7 +101,7 @@ def widen(text: str) -> str:
 
 
 _UNCHANGED = re.compile("[\u3041-\u30ff\u4e00-\u9fff々]+")
-_ENGLISH_WORD = re.compile("[A-Za-z]+")
+_ENGLISH_WORD = re.compile(r"[A-Za-z]+\d*")
 
 
 class WrittenWords:
@@ -114,7 +115,7 @@ class WrittenWords:
         for word in words:
             narrow = unicodedata.normalize("NFKC", word.surface)
             if _is_changed(narrow, word.surface):
-                for surface in {narrow, word.surface}:
+                for surface in {narrow, word.surface, word.surface.translate(_NARROW)}:
                     found = self._by_first.setdefault(surface[0], [])
                     found.append((surface, word.pronunciation))
                     found.sort(key=lambda each: -len(each[0]))
@@ -140,8 +141,8 @@ def _is_changed(narrow: str, wide: str) -> bool:
     if any(map(is_rare_kanji, narrow)):
         return True
     if _UNCHANGED.fullmatch(narrow):
-        return write_out(narrow) != narrow
-    is_one_word = narrow.isalnum() or not _ENGLISH_WORD.search(narrow)
+        return write_out(narrow) != narrow or narrow != wide
+    is_one_word = _ENGLISH_WORD.fullmatch(narrow) or not _ENGLISH_WORD.search(narrow)
     return not is_one_word or widen(write_out(narrow)) != wide
 
 

@@ -229,7 +229,8 @@ _CLOSING = r"」』）)】〉》\"”’'"
 _ENDS = re.compile(
     rf"(?:{_SIGNS}|(?:(?<![0-9.])|(?<=[0-9])(?=\.(?:\s|$)))\.+(?=\s|$))[{_CLOSING}\s]*"
 )
-_ENDS_SO_FAR = re.compile(rf"{_SIGNS}[{_CLOSING}]*|\.(?=\s)")
+_ABBREVIATED = r"(?<!\b[A-Z\d])(?<!\bMr|\bDr|\bMs|\bSt|\bvs)(?<!\bMrs|\be\.g|\bi\.e)"
+_ENDS_SO_FAR = re.compile(rf"{_SIGNS}[{_CLOSING}]*|{_ABBREVIATED}\.(?=\s)")
 _BREATHS = re.compile(r"[、，,；;：:・]\s*|\s+")
 _SHORTEST = 8
 _LONGEST = 120

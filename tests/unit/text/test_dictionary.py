@@ -63,6 +63,10 @@ def test_a_word_of_high_priority_overrides_the_dictionary(tmp_path: Path) -> Non
         ("卍丸", "卍丸です", "卍丸です"),
         ("Vtuber", "Vtuberです", "Vtuberです"),
         ("www", "wwwとawww", "ヨミとawww"),
+        ("ﾊﾛｰ", "ﾊﾛｰです", "ヨミです"),
+        ("B2B", "B2BとAB2B", "ヨミとAB2B"),
+        ("CO₂", "CO₂とCO2", "ヨミとヨミ"),
+        ("-3℃", "今-3℃", "今ヨミ"),
     ],
 )
 def test_a_word_that_writing_out_would_change_is_read_all_the_same(
