@@ -303,7 +303,11 @@ class JapaneseOnly(Sentences):
         (["一つ\n", "二つ\n\n", " "], ["一つ\n", "二つ\n\n"], []),
         (["「はい。」と", "言う。"], ["「はい。」", "と言う。"], []),
         (["。", "、", " "], ["。"], ["、 "]),
-        (["Mr. ", "Lee, e.g. J. S. Bach. ", "1. ", "Ok"], ["Mr. Lee, e.g. J. S. Bach."], [" 1. Ok"]),
+        (
+            ["Mr. ", "Lee, e.g. J. S. Bach. ", "1. ", "Ok"],
+            ["Mr. Lee, e.g. J. S. Bach."],
+            [" 1. Ok"],
+        ),
     ],
     ids=str,
 )
