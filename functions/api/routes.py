@@ -243,7 +243,7 @@ async def verify_file(request: Request, api: Api) -> schemas.Verification:
 
 
 def _facts(manifest: CharacterManifest, api: Dependencies) -> schemas.CharacterFacts:
-    preview, (least, most) = manifest.preview, api.seconds
+    preview, said, (least, most) = manifest.preview, manifest.description, api.seconds
     text = None
     if manifest.takes_text:
         styles = [
@@ -258,6 +258,7 @@ def _facts(manifest: CharacterManifest, api: Dependencies) -> schemas.CharacterF
     return schemas.CharacterFacts(
         id=manifest.id,
         name=schemas.Text(ja=manifest.name.ja, en=manifest.name.en),
+        description=schemas.Text(ja=said.ja, en=said.en) if said else None,
         credit=manifest.credit,
         credits=schemas.Text(ja=manifest.credit_ja or manifest.credit, en=manifest.credit),
         licence=schemas.Licence(name=manifest.licence.name, url=manifest.licence.url),

@@ -193,7 +193,7 @@ class ConversionDone(_Model):
 
 
 class Text(_Model):
-    """A name in both languages."""
+    """A name or description in both languages."""
 
     ja: str
     en: str
@@ -242,6 +242,7 @@ class FaceFacts(_Model):
 class CharacterFacts(_Model):
     id: str
     name: Text
+    description: Text | None
     credit: str
     credits: Text
     licence: Licence

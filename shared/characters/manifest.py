@@ -88,7 +88,7 @@ class _Strict(BaseModel):
 
 
 class CharacterName(_Strict):
-    """The character's name in Japanese and in English, shown to visitors."""
+    """A few words in Japanese and in English, shown to visitors."""
 
     ja: Annotated[str, ShortText(64)]
     en: Annotated[str, ShortText(64)]
@@ -260,6 +260,8 @@ class Manifest(_Strict):
     ]
     """The character's id, which is also the name of the bundle's folder."""
     name: CharacterName
+    description: CharacterName | None = None
+    """What kind of voice it is, in a few words of both languages."""
     engine: Annotated[str, Form("^[a-z][a-z0-9_]{0,31}$", 32, "the name of an engine")]
     """The engine that runs the graphs, for example harmonic or waveform."""
     sample_rate: Annotated[int, WholeNumber(8_000, 96_000)]

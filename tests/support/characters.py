@@ -22,6 +22,7 @@ def a_manifest(
         schema_version=1,
         id=name,
         name=CharacterName(ja="メイ", en=name.title()),
+        description=CharacterName(ja="明るい声", en="A bright voice"),
         engine="harmonic",
         sample_rate=24_000,
         graphs={"network": GraphFile(file="network.onnx", sha256="00" * 32, bytes=1)},

@@ -126,6 +126,7 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(stage: Ap
     assert characters[0] == {
         "id": "mei",
         "name": {"ja": "メイ", "en": "Mei"},
+        "description": {"ja": "明るい声", "en": "A bright voice"},
         "credit": "Voice: somebody",
         "credits": {"ja": "Voice: somebody", "en": "Voice: somebody"},
         "licence": {"name": "CC BY 4.0", "url": "https://licence.example/"},

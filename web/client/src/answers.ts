@@ -52,6 +52,7 @@ export function parseCharacter(entry: unknown, api: string): Character {
   return {
     id: asString(data["id"], "id"),
     name: asObject(data["name"], "name") as Record<string, string>,
+    description: asObject(data["description"] ?? {}, "description") as Record<string, string>,
     credit: stringOr(data["credit"], ""),
     credits: isObject(data["credits"]) ? (data["credits"] as Record<string, string>) : {},
     licence: parseLicence(data["licence"], api),

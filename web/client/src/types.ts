@@ -49,6 +49,8 @@ export interface RecaptchaConfig {
 export interface Character {
   readonly id: string;
   readonly name: Readonly<Record<string, string>>;
+  /** What kind of voice it is, by language. */
+  readonly description: Readonly<Record<string, string>>;
   readonly credit: string;
   /** The credit by language, where the service knows more than one. */
   readonly credits: Readonly<Record<string, string>>;

@@ -154,6 +154,14 @@ export function nameOf(character: Character | null, words: Words): string {
   return character?.name[words.language] ?? character?.name["en"] ?? character?.id ?? "";
 }
 
+/** The kind of the character's voice, and the languages in which it speaks text. */
+function kindOf({ description, text }: Character, words: Words): string {
+  const languages = text?.languages.map((each) => words.languageNames[each] ?? each) ?? [];
+  const joined = new Intl.ListFormat(words.language).format(languages);
+  const facts = [description[words.language] ?? "", joined];
+  return facts.filter((fact) => fact !== "").join(" · ");
+}
+
 /** What stands for a character without a portrait. */
 export function initialOf(name: string): string {
   return Array.from(name)[0] ?? "";
@@ -184,7 +192,8 @@ function entry(
   const label = element("label", "card");
   const inability = element("span", "inability small");
   const named = element("span", "named");
-  named.append(element("span", "name", name), inability);
+  const kind = element("span", "kind small", kindOf(character, words));
+  named.append(element("span", "name", name), inability, kind);
   label.append(choice, portrait(character, name), named);
   const card = element("div", "character");
   card.append(label);

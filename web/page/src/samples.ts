@@ -3,7 +3,7 @@ import type { Character, VoiceAvatar } from "@voice-avatar/client";
 import { nameOf } from "./characterList.js";
 import { part } from "./elements.js";
 import { Player } from "./sound.js";
-import type { Words } from "./words.js";
+import { WORDS, type Words } from "./words.js";
 
 /** About how long a sample is, until the browser knows. */
 const SECONDS = 4;
@@ -79,9 +79,14 @@ export class Samples {
     const key = `${words.language} ${character.id}`;
     const known = this.#kept.get(key);
     if (known !== undefined) return known;
-    const { voice, result } = await this.#client.speak(words.sample(nameOf(character, words)), {
+    // A character that does not speak the page's language says it in its usual one.
+    const languages = character.text?.languages ?? [];
+    const language = languages.includes(words.language) ? words.language : languages[0];
+    const said = (WORDS as Partial<Record<string, Words>>)[language ?? ""] ?? words;
+    const { voice, result } = await this.#client.speak(said.sample(nameOf(character, said)), {
       character: character.id,
       outputFormat: "mp3",
+      ...(language === undefined ? {} : { language }),
     });
     const address = URL.createObjectURL(await this.#client.download(result));
     this.#kept.set(key, address);
