@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--listen", action="store_true", help="write a page of pairs for a listener to compare")
     add("--against", type=Path, metavar="BUNDLE", help="with --listen, instead of the speakers")
     add("--answers", type=Path, nargs="+", metavar="FILE", help="sum up what listeners chose")
-    add("--typed", action="store_true", help="judge typed sentences, into docs/typed-text.md")
+    add("--typed", action="store_true", help="judge typed sentences, into docs and cards")
     add("--every", type=int, metavar="N", help="with --typed: one of N sentences alone")
     add(
         "--readers", type=Path, metavar="FOLDER",

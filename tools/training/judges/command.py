@@ -31,6 +31,8 @@ from tools.training.judges.judgement import (
     ComparedClip,
     Convert,
     JudgedCharacter,
+    Key,
+    Row,
     markdown,
     page,
     write_between,
@@ -143,15 +145,26 @@ def judge_typed_text(
     ids: Sequence[str], places: JudgesFolders, page: Path, every: int | None = None
 ) -> str:
     # Imported here: it needs the packages of Kokoro.
-    from tools.training.judges.typed import judge_typed, read_sentences  # noqa: PLC0415
+    from tools.training.judges import typed  # noqa: PLC0415
 
     panel = gather(places.models)
-    sentences = {language: lines[::every] for language, lines in read_sentences().items()}
-    rows = judge_typed(bundles_of(ids, places.characters), sentences, panel, _report)
-    tables = markdown(rows, panel.missing)
-    if every is None and not ids:
-        write_between(page, tables, TYPED_BEGIN, TYPED_END)
-    return tables
+    sentences = {language: lines[::every] for language, lines in typed.read_sentences().items()}
+    bundles = bundles_of(ids, places.characters)
+    rows = typed.judge_typed(bundles, sentences, panel, _report)
+    if not ids:
+        write_typed(rows, panel.missing, bundles, page)
+    return markdown(rows, panel.missing, (), typed.EXPLANATION)
+
+
+def write_typed(
+    rows: Mapping[Key, Row], missing: Sequence[str], bundles: Sequence[Path], page: Path
+) -> None:
+    """Write the rows of all characters into a page, and those of each into its card."""
+    from tools.training.judges.typed import EXPLANATION  # noqa: PLC0415 - as above
+
+    files = [(page, ())] + [(bundle / "MODEL_CARD.md", (bundle.name,)) for bundle in bundles]
+    for file, names in files:
+        write_between(file, markdown(rows, missing, names, EXPLANATION), TYPED_BEGIN, TYPED_END)
 
 
 def as_it_is(wave: Floats) -> Floats:

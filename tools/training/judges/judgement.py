@@ -210,11 +210,16 @@ def table(rows: Mapping[Key, Row], names: Sequence[str] = ()) -> list[list[str]]
     return [list(compress(line, known)) for line in lines]
 
 
-def markdown(rows: Mapping[Key, Row], missing: Iterable[str], names: Sequence[str] = ()) -> str:
+def markdown(
+    rows: Mapping[Key, Row],
+    missing: Iterable[str],
+    names: Sequence[str] = (),
+    explanation: str = _EXPLANATION,
+) -> str:
     headings, *lines = table(rows, names)
     drawn = [headings, ["---"] * len(headings), *lines]
     text = "\n".join(f"| {' | '.join(line)} |" for line in drawn)
-    return "\n\n".join([_EXPLANATION, text, *missing_note(missing)])
+    return "\n\n".join([explanation, text, *missing_note(missing)])
 
 
 def page(rows: Mapping[Key, Row], missing: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ import soundfile
 
 from shared.speech.text.front_end import FrontEnd
 from tools.training.decoder.features import RATE, Floats
-from tools.training.judges.command import judge_clips
+from tools.training.judges.command import judge_clips, write_typed
 from tools.training.judges.judgement import (
     AS_SPOKEN,
     BEGIN,
@@ -180,6 +180,16 @@ def test_numbers_count_as_they_are_said_not_as_they_are_written(
 ) -> None:
     found = words_wrong("The bill comes to $3.50.", understood, "en", FrontEnd())
     assert found == ErrorRate(wrong, 9)
+
+
+def test_typed_rows_go_into_the_page_and_each_character_s_into_its_card(tmp_path: Path) -> None:
+    rows = {("typed", "English", name): Row(words=ErrorRate(1, 8)) for name in ("hina", "ned")}
+    card, page = tmp_path / "ned" / "MODEL_CARD.md", tmp_path / "typed.md"
+    card.parent.mkdir()
+    write_typed(rows, [], [card.parent], page)
+    assert "| hina | 12.5% | 8 |" in page.read_text("utf-8")
+    assert "| ned | 12.5% | 8 |" in card.read_text("utf-8")
+    assert "hina" not in card.read_text("utf-8")
 
 
 def test_kana_of_japanese_are_counted_however_it_is_written() -> None:
