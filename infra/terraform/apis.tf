@@ -18,6 +18,7 @@ locals {
       "secretmanager.googleapis.com",
       "storage.googleapis.com",
     ],
+    length(local.attested) == 0 ? [] : ["binaryauthorization.googleapis.com"],
     var.app_check == null ? [] : ["firebaseappcheck.googleapis.com", "recaptchaenterprise.googleapis.com"],
     var.domain.name == null ? [] : ["certificatemanager.googleapis.com", "compute.googleapis.com"],
     var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"],

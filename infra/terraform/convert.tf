@@ -107,7 +107,7 @@ resource "google_artifact_registry_repository" "this" {
 resource "terraform_data" "image" {
   count = var.convert.image == null ? 1 : 0
 
-  triggers_replace = [local.image_name]
+  triggers_replace = concat([local.image_name], local.attested)
 
   provisioner "local-exec" {
     working_dir = local.source_root
@@ -168,6 +168,13 @@ resource "google_cloud_run_v2_service" "convert" {
       percent  = 100 - traffic.value.percent
       revision = traffic.value.stable_revision
       type     = "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION"
+    }
+  }
+
+  dynamic "binary_authorization" {
+    for_each = google_binary_authorization_policy.this
+    content {
+      use_default = true
     }
   }
 

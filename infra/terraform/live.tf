@@ -175,6 +175,13 @@ resource "google_cloud_run_v2_service" "live" {
     type    = "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST"
   }
 
+  dynamic "binary_authorization" {
+    for_each = google_binary_authorization_policy.this
+    content {
+      use_default = true
+    }
+  }
+
   template {
     encryption_key                   = var.storage.kms_key
     execution_environment            = "EXECUTION_ENVIRONMENT_GEN2"

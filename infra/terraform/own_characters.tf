@@ -148,7 +148,7 @@ resource "google_cloud_run_v2_job_iam_member" "starts_training" {
 resource "terraform_data" "train_image" {
   count = local.builds_train ? 1 : 0
 
-  triggers_replace = [local.train_image_name]
+  triggers_replace = concat([local.train_image_name], local.attested)
 
   provisioner "local-exec" {
     working_dir = local.source_root
@@ -189,6 +189,13 @@ resource "google_cloud_run_v2_job" "train" {
   # It holds no data.
   deletion_protection = false
   labels              = var.labels
+
+  dynamic "binary_authorization" {
+    for_each = google_binary_authorization_policy.this
+    content {
+      use_default = true
+    }
+  }
 
   template {
     parallelism = 1

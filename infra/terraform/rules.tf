@@ -47,6 +47,7 @@ locals {
       name       = [local.of_domain, "a domain name such as \"voice.example.com\", without https:// and without a path"]
     }
     images = {
+      attestation  = ["^(off|dry-run|required)$", "\"off\", \"dry-run\" or \"required\""]
       build_region = [local.of_region, "a region of Cloud Build such as \"europe-west1\", or null for the region of everything else"]
       repository   = ["^projects/[^/]+/locations/[^/]+/repositories/[^/]+$", "projects/P/locations/L/repositories/R, or null for one of the module's own"]
     }

@@ -277,8 +277,9 @@ variable "firebase_authentication" {
 variable "images" {
   description = "Where the images of the containers are built and kept."
   type = object({
-    build_region = optional(string) # Region in which Cloud Build builds them; null means region. Some new projects can build only in us-central1, us-west2, europe-west1, asia-east1, australia-southeast1 and southamerica-east1. The functions are always built in region.
-    repository   = optional(string) # A repository of Artifact Registry that exists: projects/P/locations/L/repositories/R. null makes one.
+    attestation  = optional(string, "off") # Whether Cloud Run starts only images that Cloud Build of this project has signed: "required" refuses another one, "dry-run" starts it and writes an entry into the audit log. It is off because the policy is one for the whole project and replaces another one (docs/deploy.md).
+    build_region = optional(string)        # Region in which Cloud Build builds them; null means region. Some new projects can build only in us-central1, us-west2, europe-west1, asia-east1, australia-southeast1 and southamerica-east1. The functions are always built in region.
+    repository   = optional(string)        # A repository of Artifact Registry that exists: projects/P/locations/L/repositories/R. null makes one.
   })
   default  = {}
   nullable = false

@@ -13,7 +13,7 @@ locals {
     dead_letter             = ["delivery_attempts", "max_instances"]
     domain                  = ["additional", "cloud_armor", "external_load_balancer", "keep_run_address", "name", "page_folder"]
     firebase_authentication = ["anonymous", "email"]
-    images                  = ["build_region", "repository"]
+    images                  = ["attestation", "build_region", "repository"]
     limits                  = ["recording_seconds", "recording_seconds.max", "recording_seconds.min", "result_url_seconds", "text_characters", "upload_bytes", "upload_url_seconds"]
     live                    = ["cpu", "hearings", "key_rotation", "max_instances", "memory", "sockets"]
     monitoring              = ["channels", "emails", "error_rate_objective", "log_level", "monthly_budget", "wait_objective_seconds", "wait_objective_share"]

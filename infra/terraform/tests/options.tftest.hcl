@@ -28,6 +28,7 @@ run "all_off_by_default" {
       && length(google_compute_url_map.to_https) == 0
       && length(terraform_data.invoker_check) == 0
       && length(time_sleep.key_users) == 0
+      && length(google_binary_authorization_policy.this) + length(google_cloud_run_v2_service.convert.binary_authorization) == 0
       && output.load_balancer_address == null
       && output.page_url == null
       && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["FIREBASE_AUTH"] == "off"
@@ -418,6 +419,40 @@ run "addresses_signed_with_an_hmac_key" {
       && google_storage_bucket_iam_member.signer_reads_results[0].role == "roles/storage.legacyObjectReader"
     )
     error_message = "the key can do something else than what addresses are for"
+  }
+}
+
+run "only_images_that_cloud_build_has_signed" {
+  command = plan
+
+  variables {
+    convert = { image = var.convert.image, max_instances = 3 }
+    images  = { attestation = "required" }
+    live    = {}
+  }
+
+  assert {
+    condition = (
+      google_binary_authorization_policy.this[0].default_admission_rule[0].enforcement_mode == "ENFORCED_BLOCK_AND_AUDIT_LOG"
+      && google_binary_authorization_policy.this[0].default_admission_rule[0].require_attestations_by == toset(["projects/demo-project/attestors/built-by-cloud-build"])
+      && google_cloud_run_v2_service.convert.binary_authorization[0].use_default
+      && google_cloud_run_v2_service.live[0].binary_authorization[0].use_default
+      && contains(keys(google_project_service.this), "binaryauthorization.googleapis.com")
+    )
+    error_message = "an image that nobody signed can be started"
+  }
+}
+
+run "images_without_a_signature_are_only_noted" {
+  command = plan
+
+  variables {
+    images = { attestation = "dry-run" }
+  }
+
+  assert {
+    condition     = google_binary_authorization_policy.this[0].default_admission_rule[0].enforcement_mode == "DRYRUN_AUDIT_LOG_ONLY"
+    error_message = "trying the policy refuses images already"
   }
 }
 

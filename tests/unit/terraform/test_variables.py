@@ -65,6 +65,7 @@ TEXTS: Final[dict[str, list[Any]]] = {
     "convert.memory": ["1", "256Mi", "511Mi", "0Gi"],
     "domain.additional": [["https://voice.example.org"]],
     "domain.name": ["https://voice.example.com", "localhost"],
+    "images.attestation": ["on"],
     "images.build_region": ["global"],
     "images.repository": ["shared"],
     "live.cpu": ["3"],
