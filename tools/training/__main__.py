@@ -64,12 +64,6 @@ def _judge(options: argparse.Namespace) -> int:
                 is_marked=options.marked,
             )
         )
-        if (
-            character
-            and (FOLDERS.work / character).is_dir()
-            and not (options.live or options.marked)
-        ):
-            print(command.measure(character, FOLDERS, SpeakerEncoder()))
     except (AnswersError, BundleError, RecordingsError) as error:
         print(error, file=sys.stderr)
         return 1

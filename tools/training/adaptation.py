@@ -1,6 +1,7 @@
 """Teaches the decoder of a character that comes with the repository its voice.
 
     python -m tools.training.adaptation ID RECORDINGS [--readers FOLDER] [--steps N] [--like-owners]
+    python -m tools.training.adaptation ID --blend OTHER [--share S]
 
 `characters/ID` is there already: its graphs get new weights, and its manifest names them; how high
 the character speaks stays as it is. The training begins with the average voice, as that of an
@@ -8,6 +9,10 @@ owner's recordings does. RECORDINGS holds files of the voice alone. The folder o
 people to learn beside, each file a person; whom characters are judged by is left out. What is heard
 is disturbed more than an owner's recordings are. With --like-owners the voice has the share of what
 is learnt that an owner's has, and as little of the variance is given back.
+
+With --blend the decoder becomes the mean of its own and OTHER's weights. OTHER is a bundle of the
+same character, as another training made it; both began with the average voice, so that what lies
+between them speaks, too.
 """
 
 import argparse
@@ -16,7 +21,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import torch
+
+from shared.characters.manifest import ManifestError, read_manifest
+from tools.training.content.graphs import HARMONIC, SIZE
 from tools.training.content.shared_encoder import SharedEncoder
+from tools.training.decoder.export import ExportError, load_network
 from tools.training.decoder.features import read_mono
 from tools.training.recordings.bundle import give_spectrum, put_into
 from tools.training.recordings.learner import Plan, Training, TrainingEffort
@@ -63,6 +73,30 @@ def adapt(
     give_spectrum(places.bundle, network, spoken)
 
 
+def blend(bundle: Path, other: Path, share: float) -> None:
+    """Blend a character's decoder with a share, 0 to 1, of another one of the same character.
+
+    M. Wortsman et al., "Model soups: averaging weights of multiple fine-tuned models improves
+    accuracy without increasing inference time", ICML 2022.
+
+    Raises:
+        ExportError: a bundle is another character's, or has another kind of decoder.
+        ManifestError: one of the folders holds no bundle.
+    """
+    who, whose = (read_manifest(one).id for one in (bundle, other))
+    if who != whose:
+        raise ExportError(f"{other}: expected another decoder of {who}, found {whose}.")
+    own, theirs = (load_network(one / f"{HARMONIC}.onnx", size=SIZE) for one in (bundle, other))
+    with torch.no_grad():
+        for one, another in zip(
+            own.state_dict().values(), theirs.state_dict().values(), strict=True
+        ):
+            one.lerp_(another, share)
+    own.melody_mean += share * (theirs.melody_mean - own.melody_mean)
+    own.melody_spread += share * (theirs.melody_spread - own.melody_spread)
+    put_into(bundle, own)
+
+
 def spoken_in(folder: Path) -> list[Utterance]:
     """Everything in a folder of one voice's recordings, each of up to 30 s."""
     return [Utterance(file.name, 0.0, *read_mono(file)) for file in files_in(folder)]
@@ -81,22 +115,29 @@ def main(arguments: Sequence[str]) -> int:
     )
     add = parser.add_argument
     add("character", metavar="ID")
-    add("recordings", type=Path)
+    add("recordings", type=Path, nargs="?")
     add("--readers", type=Path, metavar="FOLDER")
     add("--steps", type=int, default=_STEPS)
     add("--like-owners", action="store_true")
+    add("--blend", type=Path, metavar="OTHER", help="a bundle")
+    add("--share", type=float, default=0.5, help="of the other's weights (default: 0.5)")
     options = parser.parse_args(arguments)
+    if (options.recordings is None) == (options.blend is None):
+        parser.error("expected recordings, or --blend with a bundle")
+    if not 0 <= options.share <= 1:
+        parser.error(f"--share: expected 0 to 1, found {options.share:g}")
     places = AdaptationFolders(
         REPOSITORY / "characters" / options.character,
         REPOSITORY / ".training" / "adaptation" / options.character,
         readers=options.readers,
     )
     try:
-        adapt(
-            places, options.recordings, options.steps,
-            is_like_owners=options.like_owners,
-        )  # fmt: skip
-    except RecordingsError as error:
+        if options.blend:
+            blend(places.bundle, options.blend, options.share)
+        else:
+            liking = options.like_owners
+            adapt(places, options.recordings, options.steps, is_like_owners=liking)
+    except (ExportError, ManifestError, RecordingsError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0

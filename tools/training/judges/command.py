@@ -28,23 +28,21 @@ from tools.training.judges.judgement import (
     TYPED_BEGIN,
     TYPED_END,
     CharacterJudgement,
-    ComparedClip,
     Convert,
     JudgedCharacter,
     Key,
     Row,
     markdown,
-    page,
     write_between,
 )
 from tools.training.judges.measures import voice_of
-from tools.training.judges.panel import Panel, gather
+from tools.training.judges.panel import gather
 from tools.training.judges.strangers import StrangerRecording, english, japanese, spread
 
 CLEAN = "clean"
 SENTENCES = 40
 _FEWEST_OF_A_CARD = 10
-_DISTURBED_SHARE = 4  # one of so many is also judged with noise, over a telephone and in a room
+_DISTURBED_SHARE = 6  # one of so many is also judged with noise, over a telephone and in a room
 _REFERENCES = 12
 
 Kept = TypeVar("Kept")
@@ -197,18 +195,3 @@ def some_of(every: Sequence[Kept]) -> Sequence[Kept]:
 def _report(done: int, total: int) -> None:
     sys.stderr.write(f"\r{done} of {total} recordings judged")
     sys.stderr.flush()
-
-
-def judge_clips(
-    clips: Mapping[str, Sequence[ComparedClip]], languages: Mapping[str, str], panel: Panel
-) -> str:
-    converted = {id(clip.original): clip.converted for group in clips.values() for clip in group}
-    recordings = [
-        StrangerRecording(group, clip.name, languages.get(group, ""), clip.original, None)
-        for group, some in clips.items()
-        for clip in some
-    ]
-    character = JudgedCharacter("converted", lambda wave: converted[id(wave)], {})
-    judging = CharacterJudgement(panel, lambda _done, _total: None)
-    rows = judging.judge([character], {"as recorded": (as_it_is, recordings)})
-    return page(rows, panel.missing)

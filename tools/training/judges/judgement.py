@@ -1,6 +1,5 @@
 """Figures of characters by their judges, and the tables of them."""
 
-import html
 import math
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -86,16 +85,6 @@ class Figures:
 class Row(Figures):
     words: ErrorRate = field(default_factory=ErrorRate)
     phones: ErrorRate = field(default_factory=ErrorRate)
-
-
-@dataclass(frozen=True)
-class ComparedClip:
-    """A recording, the owner's synthesis alone, and the conversion; float32 [N] at 16 kHz."""
-
-    name: str
-    original: Floats
-    synthesis: Floats | None
-    converted: Floats
 
 
 @dataclass(frozen=True)
@@ -222,16 +211,6 @@ def markdown(
     return "\n\n".join([explanation, text, *missing_note(missing)])
 
 
-def page(rows: Mapping[Key, Row], missing: Iterable[str]) -> str:
-    headings, *lines = table(rows)
-    head = "".join(f"<th>{html.escape(cell)}" for cell in headings)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{html.escape(cell)}' for cell in line)}</tr>" for line in lines
-    )
-    notes = "".join(f"<p>{html.escape(note)}" for note in (_EXPLANATION, *missing_note(missing)))
-    return f"<h2>What programs hear</h2><table><tr>{head}</tr>{body}</table>{notes}"
-
-
 def missing_note(missing: Iterable[str]) -> list[str]:
     named = "; ".join(missing)
     return [f"Not measured: {named}."] if named else []
@@ -239,10 +218,6 @@ def missing_note(missing: Iterable[str]) -> list[str]:
 
 def format_figure(value: float, form: str = ".2f", unit: str = "") -> str:
     return "-" if math.isnan(value) else f"{value:{form}}{unit}"
-
-
-BEGIN = "<!-- measured: begin (written by `python -m tools.training quality`) -->"
-END = "<!-- measured: end -->"
 
 
 JUDGED_BEGIN = "<!-- judged: begin (written by `nox -s quality`) -->"
@@ -253,7 +228,7 @@ TYPED_BEGIN = "<!-- typed: begin (written by `nox -s quality -- --typed`) -->"
 TYPED_END = "<!-- typed: end -->"
 
 
-def write_between(file: Path, tables: str, begin: str = BEGIN, end: str = END) -> None:
+def write_between(file: Path, tables: str, begin: str, end: str) -> None:
     """Put tables between the markers of a file; what lacks is begun: the file, or both markers."""
     text = (
         file.read_text(encoding="utf-8") if file.exists() else f"# Model card\n\n{begin}\n{end}\n"

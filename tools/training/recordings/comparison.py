@@ -16,7 +16,7 @@ from tools.training.decoder.features import RATE, Floats
 from tools.training.decoder.network import OUTPUT_HOP, OUTPUT_RATE, HarmonicVoice
 from tools.training.judges import measures
 from tools.training.judges.converter import BundleConverter
-from tools.training.judges.judgement import ComparedClip, Figures
+from tools.training.judges.judgement import Figures
 from tools.training.judges.measures import Embedding, voice_of
 from tools.training.recordings.lessons import PAD_SECONDS, Preparation
 from tools.training.recordings.usable_speech import Utterance
@@ -49,6 +49,16 @@ CLIP_SECONDS = 6.0
 _PAUSE_SECONDS = 0.2
 _REFERENCES = 40
 _MOST_CLIPS = 12
+
+
+@dataclass(frozen=True)
+class ComparedClip:
+    """A recording, the owner's synthesis alone, and the conversion; float32 [N] at 16 kHz."""
+
+    name: str
+    original: Floats
+    synthesis: Floats | None
+    converted: Floats
 
 
 @dataclass(frozen=True)
@@ -92,16 +102,11 @@ class Judge:
             "after": float(found @ self._reference),
             "left": float(source @ found),
             "melody": measures.melody_correlation(before, after),
-            "dropout": measures.longest_dropout_ms(before, after),
         }
         if clip.synthesis is None:
             return figures
-        alone = measures.analyse(clip.synthesis)
-        return figures | {
-            "distortion": measures.distortion(after, before),
-            "synthesis": float(self._encoder.embed(clip.synthesis) @ self._reference),
-            "synthesis_distortion": measures.distortion(alone, before),
-        }
+        synthesis = float(self._encoder.embed(clip.synthesis) @ self._reference)
+        return {**figures, "synthesis": synthesis}
 
 
 def align(synthesis: Floats, wave: Floats) -> Floats:

@@ -12,9 +12,9 @@ from shared.speech.results.audio_files import write_wav
 from tools.bundles.consent import Consent
 from tools.bundles.sample import draw_spectrograms
 from tools.training.decoder.features import RATE, Floats
-from tools.training.judges.judgement import ComparedClip, ErrorRate, Figures, compare, write_between
+from tools.training.judges.judgement import ErrorRate, Figures, compare
 from tools.training.judges.panel import Recogniser
-from tools.training.recordings.comparison import Comparison
+from tools.training.recordings.comparison import ComparedClip, Comparison
 from tools.training.recordings.selection import RECOMMENDED_SECONDS, Selection, seconds_by_reason
 from tools.training.recordings.usable_speech import SILENCE, DroppedSpeech
 from tools.training.recordings.work_folder import clock
@@ -82,8 +82,9 @@ Turns anyone's speech into this voice, with the speaker's own melody and timing.
 
 ## Measured
 Of recordings that were not trained on. Likeness is the cosine to the mean of the owner's other
-recordings, as a speaker encoder hears it (Resemblyzer); distortion is mel-cepstral, without time
-warping.
+recordings, as a speaker encoder hears it (Resemblyzer).
+
+{tables(judgement)}
 
 ## Limits
 A voice trained on read speech does not whisper, sing or shout. The listener must know that the
@@ -92,14 +93,12 @@ timing stay the speaker's.
 """,
         "utf-8",
     )
-    write_between(file, tables(judgement))
 
 
 def tables(judgement: Comparison) -> str:
     owner, strangers = judgement.owner, judgement.strangers
     before, alone = two_digits(owner, "before"), "by the synthesis alone"
     reachable = f"{before} as recorded, {two_digits(owner, 'synthesis')} {alone}"
-    distortion, least = (two_digits(owner, f"{of}distortion") for of in ("", "synthesis_"))
     count_of, count_of_others = len(judgement.owner_clips), len(judgement.stranger_clips)
     rows = [
         ("figure", "measured", "reachable"),
@@ -109,7 +108,6 @@ def tables(judgement: Comparison) -> str:
             two_digits(owner, "after"),
             reachable,
         ),
-        ("distortion of the same", f"{distortion} dB", f"{least} dB {alone}"),
         ("log-f0 correlation of the same", f"{owner.mean('melody'):.3f}", "1"),
     ]
     if judgement.stranger_clips:
@@ -128,19 +126,7 @@ def two_digits(figures: Figures, name: str) -> str:
 
 
 _SAMPLES_OF_EACH = 3
-_COLUMNS = (
-    "<dl><dt>as recorded<dd>What was said into the microphone."
-    "<dt>synthesis alone<dd>The recording taken apart and put together again, without the network:"
-    " as good as a conversion can become. Only for your own recordings."
-    "<dt>converted<dd>What visitors hear. Beside your own recordings it should sound like you, and"
-    " beside other people's as if you had said their sentence.</dl>"
-)
-_STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
-    "table{border-collapse:collapse;width:100%}td,th{padding:.4rem;text-align:left;"
-    "border-bottom:1px solid #8884}audio{width:15rem;max-width:100%}img{width:100%}"
-    "@media(prefers-color-scheme:dark){body{background:#16181c;color:#e6e6e6}}"
-)
+_PAGE = Path(__file__).with_name("listening.html")
 
 
 def write_samples(folder: Path, judgement: Comparison) -> list[Path]:
@@ -159,23 +145,15 @@ def write_samples(folder: Path, judgement: Comparison) -> list[Path]:
     return files
 
 
-def write_page(folder: Path, name: str, judgement: Comparison, judged: str = "") -> Path:
+def write_page(folder: Path, name: str, judgement: Comparison) -> Path:
     """Write `listen.html`, which holds everything that it plays and shows, beside the samples."""
     own, strangers = chosen_clips(judgement)
     pictures = (folder / f"sample-{number}.png" for number in count(1))
     rows = rows_of("Your recordings that were not trained on", own, pictures)
     rows += rows_of("Other people, whom the character has never heard", strangers, pictures)
-    title = html.escape(name)
     file = folder / "listen.html"
-    file.write_text(
-        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title>"
-        "<meta name='viewport' content='width=device-width'>"
-        f"<style>{_STYLE}</style><h1>{title}</h1><p>Is it the same voice? Each row is one"
-        f" recording. {_COLUMNS}<p>This page holds parts of recordings: keep it to yourself.</p>"
-        "<table><tr><th>recording<th>as recorded<th>synthesis alone<th>converted</tr>"
-        f"{rows}</table>{judged}</html>\n",
-        "utf-8",
-    )
+    page = _PAGE.read_text("utf-8").replace("TITLE", html.escape(name)).replace("ROWS", rows)
+    file.write_text(page, "utf-8")
     return file
 
 

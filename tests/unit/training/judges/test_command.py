@@ -19,7 +19,7 @@ from tools.training.decoder.features import RATE, Floats
 from tools.training.judges import command
 from tools.training.judges.blind_pairs import TRIALS, AnswersError, sum_up
 from tools.training.judges.converter import BundleConverter
-from tools.training.judges.judgement import BEGIN, END, JUDGED_BEGIN
+from tools.training.judges.judgement import JUDGED_BEGIN
 from tools.training.judges.panel import RESEMBLYZER, Panel
 
 ROOT = Path(__file__).parents[4]
@@ -41,7 +41,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> command.JudgesFol
     panel = Panel(Ear(), [], {RESEMBLYZER: Ear()}, ["DNSMOS: speechmos is not installed"], Ear())
     monkeypatch.setattr(command, "gather", lambda _models: panel)
     card = copy_bundle("mei", tmp_path / "characters") / "MODEL_CARD.md"
-    card.write_text(f"# Mei\n\n{BEGIN}\nmeasured once\n{END}\n")
+    card.write_text("# Mei\n\nmeasured once\n")
     strangers, voice = tmp_path / "strangers", tmp_path / "judges" / "jm_kumo"
     write_speech(strangers / "367.flac", stranger()[: 2 * RATE])
     write_speech(voice / "ja000.wav", stranger()[: 2 * RATE])

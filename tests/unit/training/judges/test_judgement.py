@@ -10,20 +10,18 @@ import soundfile
 
 from shared.speech.text.front_end import FrontEnd
 from tools.training.decoder.features import RATE, Floats
-from tools.training.judges.command import judge_clips, write_typed
+from tools.training.judges.command import write_typed
 from tools.training.judges.judgement import (
     AS_SPOKEN,
-    BEGIN,
-    END,
+    JUDGED_BEGIN,
+    JUDGED_END,
     CharacterJudgement,
-    ComparedClip,
     ErrorRate,
     JudgedCharacter,
     Key,
     Row,
     compare,
     markdown,
-    page,
     units,
     write_between,
 )
@@ -103,7 +101,6 @@ def test_the_tables_show_every_figure_and_name_what_is_missing() -> None:
     assert "| clean | readers | quiet | 50.0% | 4 | 42.9% | 2.00 | 2.00 | 1.00 | 0.00 |" in text
     assert "P.808 |" not in text  # nobody judged it
     assert "Not measured: DNSMOS: speechmos is not installed." in text
-    assert "<td>quiet<td>50.0%" in page(rows, [])
     others = markdown(rows, [], ["somebody else"])
     assert AS_SPOKEN in others
     assert "quiet" not in others
@@ -118,15 +115,6 @@ def test_some_of_the_recordings_are_spread_over_every_group() -> None:
     assert [(one.group, one.name) for one in spread(many, 3)] == [
         ("a", "0"), ("a", "3"), ("a", "6"), ("b", "0"), ("b", "3"), ("b", "6"),
     ]  # fmt: skip
-
-
-def test_clips_of_a_listening_page_are_judged_without_words_where_the_language_is_not_known() -> (
-    None
-):
-    clips = [ComparedClip("a", speech(), None, speech() * np.float32(0.1))]
-    part = judge_clips({"yours": clips, "others": clips}, {"others": "en"}, PANEL)
-    assert "<td>yours<td>converted<td>-<td>-<td>42.9%<td>2.00" in part
-    assert "<td>others<td>converted<td>50.0%<td>4<td>42.9%<td>2.00" in part
 
 
 def test_japanese_is_counted_in_characters_and_english_in_words_without_signs() -> None:
@@ -158,13 +146,15 @@ def test_sentences_are_added_up_by_their_lengths_and_not_by_their_shares() -> No
 
 def test_the_tables_replace_the_text_between_the_markers_and_nothing_else(tmp_path: Path) -> None:
     card = tmp_path / "MODEL_CARD.md"
-    card.write_text(f"# Mei\n\n{BEGIN}\nold\n{END}\n\n## Limits\n")
+    card.write_text(f"# Mei\n\n{JUDGED_BEGIN}\nold\n{JUDGED_END}\n\n## Limits\n")
     for _ in range(2):
-        write_between(card, "| new |")
-        assert card.read_text() == f"# Mei\n\n{BEGIN}\n\n| new |\n\n{END}\n\n## Limits\n"
-    card.write_text(BEGIN)
+        write_between(card, "| new |", JUDGED_BEGIN, JUDGED_END)
+        assert (
+            card.read_text() == f"# Mei\n\n{JUDGED_BEGIN}\n\n| new |\n\n{JUDGED_END}\n\n## Limits\n"
+        )
+    card.write_text(JUDGED_BEGIN)
     with pytest.raises(ValueError, match="both markers"):
-        write_between(card, "x")
+        write_between(card, "x", JUDGED_BEGIN, JUDGED_END)
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,6 @@ def tone(hertz: float = 150.0, seconds: float = 1.0) -> NDArray[np.float32]:
     return np.asarray(0.1 * np.sum(harmonics, 0), np.float32)
 
 
-def test_another_spectrum_is_a_distortion_and_another_level_is_none() -> None:
-    said = measures.analyse(tone())
-    bright = np.diff(tone(), prepend=0).astype(np.float32)
-    assert measures.distortion(said, said) == 0.0
-    assert measures.distortion(measures.analyse(tone() * 0.3), said) < 0.1
-    assert measures.distortion(measures.analyse(bright), said) > 3
-
-
 def test_a_hole_in_voiced_speech_is_a_drop_out_of_its_length() -> None:
     whole = tone(seconds=2.0)
     broken = whole.copy()

@@ -11,9 +11,8 @@ import torch
 
 from tests.unit.training.conftest import CHARACTERS, RATE, Floats, copy_bundle, write_speech
 from tests.unit.training.decoder.test_spectrum import spoken_more
-from tools.training import blend as blending
-from tools.training.adaptation import AdaptationFolders, adapt
-from tools.training.blend import blend
+from tools.training import adaptation
+from tools.training.adaptation import AdaptationFolders, adapt, blend
 from tools.training.content.graphs import SIZE
 from tools.training.decoder.export import ExportError, load_network
 from tools.training.decoder.network import OUTPUT_RATE, Network
@@ -148,5 +147,5 @@ def test_another_character_and_another_kind_of_decoder_are_refused(
 def test_a_folder_without_a_bundle_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert blending.main(["mei", str(tmp_path / "none")]) == 1
+    assert adaptation.main(["mei", "--blend", str(tmp_path / "none")]) == 1
     assert "none" in capsys.readouterr().err

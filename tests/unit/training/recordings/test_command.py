@@ -28,11 +28,10 @@ from tools.bundles.files import VoiceFileError
 from tools.training.judges.measures import SpeakerEncoder
 from tools.training.recordings import selection
 from tools.training.recordings.bundle import colour_of
-from tools.training.recordings.command import main, measure
+from tools.training.recordings.command import main
 from tools.training.recordings.consent_check import WITHOUT
 from tools.training.recordings.questions import TrainingFolders, clear
 from tools.training.recordings.selection import find_others
-from tools.training.recordings.work_folder import RecordingsError
 
 ROOT = Path(__file__).parents[4]
 
@@ -223,12 +222,6 @@ def test_the_questions_come_before_the_packages_of_the_training(folder: Path) ->
     assert (folder / "elsewhere" / "ada.sentence.json").exists()
     (folder / "recordings" / "spoken-consent.wav").touch()
     assert run_with(*given).returncode == 0
-
-
-def test_a_character_whose_training_kept_nothing_is_not_measured(tmp_path: Path) -> None:
-    places = TrainingFolders(tmp_path, ROOT / "characters" / "ned", tmp_path / "work")
-    with pytest.raises(RecordingsError, match=r"--character ada: expected .* found none"):
-        measure("ada", places, SpeakerEncoder())
 
 
 def test_without_a_folder_the_readers_that_come_along_are_the_others(
