@@ -103,7 +103,8 @@ _UNITS: Final = read_pairs("""
     cm3 cubic_centimeter  mm3 cubic_millimeter  m/s2 meter_per_second_squared
     km/s kilometer_per_second  kb/s kilobyte_per_second  mb/s megabyte_per_second
     gb/s gigabyte_per_second  μm micrometer  nm nanometer  μg microgram  μs microsecond
-    ha hectare  hpa hectopascal  kpa kilopascal  Ω ohm  ω ohm
+    ha hectare  hpa hectopascal  kpa kilopascal  Ω ohm  ω ohm  mpg mile_per_gallon  gal gallon
+    tsp teaspoon  tbsp tablespoon
 """)
 _ANY_UNIT = f"(?i:{'|'.join(sorted(map(re.escape, _UNITS), key=len, reverse=True))})"
 _ANY_SCALE = "|".join(_AMOUNT_SCALES)
@@ -118,15 +119,17 @@ _ABBREVIATIONS: Final = read_pairs("""
     Jan. January  Feb. February  Mar. March  Apr. April  Aug. August  Sept. September
     Sep. September  Oct. October  Nov. November  Dec. December  Mon. Monday  Tue. Tuesday
     Tues. Tuesday  Wed. Wednesday  Thu. Thursday  Thurs. Thursday  Fri. Friday
-    Ph.D. P_H_D  w/o without  w/ with  e.g for_example  i.e that_is
+    Ph.D. P_H_D  w/o without  w/ with  e.g for_example  i.e that_is  AD A_D  LED L_E_D
+    Ms Miz  Mt Mount  Jr Junior  Sr Senior
 """)
 _BEFORE_NUMBERS: Final = read_pairs("""
     no number  vol volume  ver version  fig figure  ch chapter  sec section  p page  pp pages
 """)
 _SIGNS: Final = read_pairs("""
     & and  @ at  + plus  = equals  % percent  × times  ÷ divided_by  ° degrees
-    ± plus_or_minus  § section
+    ± plus_or_minus  § section  ≈ about  ≒ about
 """)
+_LETTERS: Final = read_pairs("ß ss  Ł L  ł l  ø o  Ø O  æ ae  œ oe  đ d  ð d  þ th  ı i")
 _COMPARED: Final = read_pairs("""
     < is_less_than  > is_greater_than  <= is_at_most  >= is_at_least  ≤ is_at_most  ≥ is_at_least
     ≦ is_at_most  ≧ is_at_least  ≠ is_not
@@ -143,8 +146,7 @@ _HIDDEN = re.compile("[™®©\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe
 _PLAIN = str.maketrans(dict(zip("‘’‛“”„‐‑‒~〜～、。\n\r\t", "'''\"\"\"---~~~,.   ", strict=True)))
 
 
-def amount(found: re.Match[str]) -> str:
-    sign, number, scale = found[1], found[2], found[3]
+def amount(sign: str, number: str, scale: str | None = None) -> str:
     one, many, cent = _CURRENCIES[sign]
     if scale:
         return f"{number_in_words(number)} {_AMOUNT_SCALES[scale.lower()]} {many}"
@@ -247,6 +249,10 @@ def dotted(found: re.Match[str]) -> str:
     return said + (f" {'port' if found[2] == ':' else 'slash'} {found[3]}" if found[2] else "")
 
 
+def greek(letter: str) -> str:
+    return unicodedata.name(letter).rpartition(" ")[2].lower()
+
+
 def decade(found: re.Match[str]) -> str:
     said = year(int(found[1])) if len(found[1]) > 2 else cardinal(int(found[1]))  # noqa: PLR2004
     return f"{said[:-1]}ies" if said.endswith("y") else f"{said}s"
@@ -262,92 +268,96 @@ def address(found: re.Match[str]) -> str:
 
 _SHORT_MONTH = "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec"
 _CODE = "|".join(_CODES)
-_RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(
-        r"(?i:https?://|www\.)[!-~]+[A-Za-z0-9/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
-        r"|\b[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.(?:com|org|net|edu|gov|io|dev|app|info|uk|jp|html?"
-        r"|md|py|[jt]s|txt|pdf|exe|zip|json|csv|png|jpg|mp[34]|wav)\b(?:/[!-~]*[A-Za-z0-9/])?"),
+_SPOKEN: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    ((r"(?i:https?://|www\.)[!-~]+[A-Za-z0-9/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+     r"|\b[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.(?:com|org|net|edu|gov|io|dev|app|info|uk|jp|html?"
+     r"|md|py|[jt]s|txt|pdf|exe|zip|json|csv|png|jpg|mp[34]|wav)\b(?:/[!-~]*[A-Za-z0-9/])?"),
      address),
-    (re.compile(r"\b([A-Z][a-z]+) Dr\.(?!\s[A-Z])"), r"\1 Drive"),
-    (re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, _ABBREVIATIONS)) + r")(?!\w)"),
+    (r"\b([A-Z][a-z]+) Dr\.(?!\s[A-Z])", r"\1 Drive"),
+    (r"(?<!\w)(?:" + "|".join(map(re.escape, _ABBREVIATIONS)) + r")(?!\w)",
      lambda found: _ABBREVIATIONS[found[0]]),
-    (re.compile(r"\b(?:[A-Za-z]\.){2,}(?=\s*$)"),
-     lambda found: " ".join(found[0][::2]).upper() + "."),
-    (re.compile(r"\b(?:[A-Za-z]\.){2,}"), lambda found: " ".join(found[0][::2]).upper()),
-    (re.compile(r"\bSt\.(?=\s[A-Z])"), "Saint"),
-    (re.compile(r"\bSt\."), "Street"),
-    (re.compile(rf"\b({'|'.join(_BEFORE_NUMBERS)})\.\s?(?=\d)", re.IGNORECASE),
+    (r"\b(?!(?i:[ap]\.m\.))(?:[A-Za-z]\.){2,}(\s*$)?",
+     lambda found: " ".join(found[0].rstrip()[::2]).upper() + ("" if found[1] is None else ".")),
+    (r"\bSt\.?(?=\s[A-Z])", "Saint"),
+    (r"\bSt\.", "Street"),
+    (rf"(?i)\b({'|'.join(_BEFORE_NUMBERS)})\.\s?(?=\d)",
      lambda found: f"{_BEFORE_NUMBERS[found[1].lower()]} "),
-    (re.compile(r"#(?=\d)"), "number "),
-    (re.compile(r"(?<=[\w)])\s?(?:[-=]{1,3}>|→)\s?(?=[\w(])"), " to "),
-    (re.compile(r"(?<=[\w)]) ?([<>]=?|[≤≥≦≧≠]) ?(?=[\w(-])"),
-     lambda found: f" {_COMPARED[found[1]]} "),
-    (re.compile(rf"\b({_CODE})\s?(?={_NUMBER})"), lambda found: _CODES[found[1]]),
-    (re.compile(rf"({_NUMBER})\s?({_CODE})\b"), lambda found: _CODES[found[2]] + found[1]),
-    (re.compile(rf"([$€£¥])\s?({_NUMBER})\s?[-–]\s?\1?(?=\d)"), r"\2 to \1"),
-    (re.compile(r"(?<![\w)])[-–−](?=[$€£¥₩₹])"), "minus "),
-    (re.compile(rf"((?:\b(?:US|[ACR]))?[$€£¥₩₹]|\bCHF)\s?({_NUMBER})(?:\s?({_ANY_SCALE}|[KMB])\b)?"),
-     amount),
-    (re.compile(rf"({_NUMBER})\s?¢"),
+    (r"#(?=\d)", "number "),
+    (r"(?<=[\w)])\s?(?:[-=]{1,3}>|→)\s?(?=[\w(])", " to "),
+    (r"(?<=[\w)]) ?([<>]=?|[≤≥≦≧≠]) ?(?=[\w(-])", lambda found: f" {_COMPARED[found[1]]} "),
+    (rf"\b({_CODE})\s?(?={_NUMBER})", lambda found: _CODES[found[1]]),
+    (rf"({_NUMBER})\s?({_CODE})\b", lambda found: _CODES[found[2]] + found[1]),
+    (rf"([$€£¥])\s?({_NUMBER})\s?[-–]\s?\1?(?=\d)", r"\2 to \1"),
+    (r"(?<![\w)])[-–−](?=[$€£¥₩₹])", "minus "),
+    (rf"((?:\b(?:US|[ACR]))?[$€£¥₩₹]|\bCHF)\s?({_NUMBER})(?:\s?({_ANY_SCALE}|[KMB])\b)?",
+     lambda found: amount(found[1], found[2], found[3])),
+    (rf"(?<![$€£¥₩₹\d])({_NUMBER})\s?([$€£¥₩₹])(?!\d)", lambda found: amount(found[2], found[1])),
+    (rf"({_NUMBER})\s?¢",
      lambda found: f"{found[1]} {plural_of('cent', float(found[1].replace(',', '')))}"),
-    (re.compile(r"\b(\d{4})([-/])(\d{1,2})\2(\d{1,2})"
-                r"(?:T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b"), iso_date),
-    (re.compile(r"\b(\d{1,2})([/.])(\d{1,2})\2(\d{4})\b"), slashed_date),
-    (re.compile(r"\b([A-Z][a-z]{2,8})\.?\s?[-–~]\s?([A-Z][a-z]{2,8})\b\.?"), span),
-    (re.compile(rf"\b({_SHORT_MONTH})\b\.?(?=\s\d)|(?<=\d )({_SHORT_MONTH})\b\.?"),
+    ((r"\b(\d{4})([-/])(\d{1,2})\2(\d{1,2})"
+     r"(?:T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b"), iso_date),
+    (r"\b(\d{1,2})([/.])(\d{1,2})\2(\d{4})\b", slashed_date),
+    (r"\b([A-Z][a-z]{2,8})\.?\s?[-–~]\s?([A-Z][a-z]{2,8})\b\.?", span),
+    (rf"\b({_SHORT_MONTH})\b\.?(?=\s\d)|(?<=\d )({_SHORT_MONTH})\b\.?",
      lambda found: next(name for name in _MONTHS if name[:3] == found[0][:3])),
-    (re.compile(rf"\b({'|'.join(_MONTHS)}) (\d{{1,2}})(?=,|\b(?![:.]\d))(?!\d)"),
+    (rf"\b({'|'.join(_MONTHS)}) (\d{{1,2}})(?=,|\b(?![:.]\d))(?!\d)",
      lambda found: f"{found[1]} {ordinal(int(found[2]))}"),
-    (re.compile(rf"\b(\d{{1,2}}) (?=(?:{'|'.join(_MONTHS)})\b)"),
+    (rf"\b(\d{{1,2}}) (?=(?:{'|'.join(_MONTHS)})\b)",
      lambda found: f"{ordinal(int(found[1]))} of "),
-    (re.compile(r"\b(\d{1,3}(?:\.\d{1,3}){3})(?:([:/])(\d{1,5}))?(?![.\d])"), dotted),
-    (re.compile(r"\b(\d{1,2}(?::\d\d)?\s?(?:[ap]\.?m\b\.?)?)\s?[-–~]\s?"
-                r"(?=\d{1,2}(?::\d\d|\s?[ap]\.?m\b))", re.IGNORECASE), r"\1 to "),
-    (re.compile(rf"\b(\d{{1,2}}):(\d{{2}})(?::\d{{2}})?(?:\s?{_HALF_DAY})?"), time_of_day),
-    (re.compile(rf"\b(\d{{1,2}})\s?{_HALF_DAY}"),
+    (r"\b(\d{1,3}(?:\.\d{1,3}){3})(?:([:/])(\d{1,5}))?(?![.\d])", dotted),
+    ((r"(?i)\b(\d{1,2}(?::\d\d)?\s?(?:[ap]\.?m\b\.?)?)\s?[-–~]\s?"
+     r"(?=\d{1,2}(?::\d\d|\s?[ap]\.?m\b))"), r"\1 to "),
+    (rf"\b(\d{{1,2}}):(\d{{2}})(?::\d{{2}})?(?:\s?{_HALF_DAY})?", time_of_day),
+    (rf"\b(\d{{1,2}})\s?{_HALF_DAY}",
      lambda found: f"{cardinal(int(found[1]))} {found[2].upper()} M"),
-    (re.compile(r"(?<=\d)\s?:\s?(?=\d)|(?<=\w)\s?~\s?(?=\w)"), " to "),
-    (re.compile(r"(?:\b|')((?:1[1-9]|20)\d0|[2-9]0)'?s\b"), decade),
-    (re.compile(r"(?:\+?\d{1,3}[ -])?(?:\(\d{3}\) ?|\b\d{3}[ -])\d{3}[ -]\d{4}\b|\b\d{3}-\d{4}\b"
-                r"|\+\d{1,3}(?:[ -]\d{2,4}){2,5}\b|(?i:(?<=dial )|(?<=call ))(?:[1-9]1[12]|999)\b"),
+    (r"(?<=\d)\s?:\s?(?=\d)|(?<=\w)\s?~\s?(?=\w)", " to "),
+    (r"(?:\b|')((?:1[1-9]|20)\d0|[2-9]0)'?s\b", decade),
+    ((r"(?:\+?\d{1,3}[ -])?(?:\(\d{3}\) ?|\b\d{3}[ -])\d{3}[ -]\d{4}\b|\b\d{3}-\d{4}\b"
+     r"|\+\d{1,3}(?:[ -]\d{2,4}){2,5}\b|(?i:(?<=dial )|(?<=call ))(?:[1-9]1[12]|999)\b"),
      lambda found: ", ".join(map(digits, re.findall(r"\d+", found[0])))),
-    (re.compile(r"\b(\d+)(?:st|nd|rd|th)\b"), lambda found: ordinal(int(found[1]))),
-    (re.compile(r"(?<![\w./])(\d+) (?=[1-9]/[2-9]\b)"), r"\1 and "),
-    (re.compile(r"(?<![\w.])(\d{1,3})/(\d{1,3})(?![\w/])"), fraction),
-    (re.compile(r"(?<=[\w)])\^(-?\w+)"), lambda found: power(found[1])),
-    (re.compile(r"(?<=\d)[eE]\+?(-?\d+)\b"), lambda found: f" times ten{power(found[1])}"),
-    (re.compile(r"(?<=[\w)])\s−\s(?=[\w(])|(?<=\d)\s?[-−]\s?(?=\d+(?:\.\d+)?\s?=)"), " minus "),
-    (re.compile("−"), "-"),
-    (re.compile(r"(?<=\d)\s?[-–]\s?(?=\d)"), " to "),
-    (re.compile(r"(?<![\w)])[-–](?=[.\d])|(?:(?<=[=(+])|(?<=[=(+] ))-(?=[a-z]\b)"), "minus "),
-    (re.compile(r"(?<!\w)(\d)'(\d{1,2})(?:\"|''|(?!\w))"), r"\1 foot \2"),
-    (re.compile(r"(\d+)\s?(?:ft|feet)\.?\s(\d{1,2})\s?in\b\.?"), r"\1 ft \2 inches"),
-    (re.compile(r"(?<=\d)°(\d{1,2})['′](?:(\d{1,2}(?:\.\d+)?)(?:[\"″]|''|′′))?"),
+    (r"(?<=\dst|\dnd|\drd|\dth)\s?[-–]\s?(?=\d+[snrt])", " to "),
+    (r"\b(\d+)(?:st|nd|rd|th)\b", lambda found: ordinal(int(found[1]))),
+    (r"(?<![\w./])(\d+) (?=[1-9]/[2-9]\b)", r"\1 and "),
+    (r"(?<=\d)\s?/\s?(?=\d+\s?=)", " divided by "),
+    (r"(?<![\w.])(\d{1,3})/(\d{1,3})(?![\w/])", fraction),
+    (r"(?<=[\w)])\^(-?\w+)", lambda found: power(found[1])),
+    (r"(?<=\d)[eE]\+?(-?\d+)\b", lambda found: f" times ten{power(found[1])}"),
+    (r"(?<=[\w)])\s−\s(?=[\w(])|(?<=\d)\s?[-−]\s?(?=\d+(?:\.\d+)?\s?=)", " minus "),
+    ("−", "-"),
+    (r"(?<=\d)\s?[-–]\s?(?=\d)", " to "),
+    ((r"(?<![\w)])[-–](?=[.\d])|(?:(?<=[=(+])|(?<=[=(+] ))-(?=[a-z]\b)"
+     r"|(?<=UTC|GMT)[-–]"), " minus "),
+    (r"(?<!\w)(\d)'(\d{1,2})(?:\"|''|(?!\w))", r"\1 foot \2"),
+    (r"(\d+)\s?(?:ft|feet)\.?\s(\d{1,2})\s?in\b\.?", r"\1 ft \2 inches"),
+    (r"(?<=\d)°(\d{1,2})['′](?:(\d{1,2}(?:\.\d+)?)(?:[\"″]|''|′′))?",
      lambda found: f" degrees {found[1]} minutes" + (f" {found[2]} seconds" if found[2] else "")),
-    (re.compile(r"°\s?C\b"), " degrees Celsius"),
-    (re.compile(r"°\s?F\b"), " degrees Fahrenheit"),
-    (re.compile(r"(?<=\d)M\b"), " million"),
-    (re.compile(rf"({_NUMBER})\s?({_ANY_UNIT})(?!['\w])"), quantity),
-    (re.compile(r"\b([A-Z])([A-Z])(?=\d\b)"), r"\1 \2"),
-    (re.compile(r"(?<=[A-Za-z])(?=\d)"), " "),
-    (re.compile(r"(?<!\d)(?<!\d\.)\d+(?:\.\d+){2,}\b"),
+    (r"°\s?C\b", " degrees Celsius"),
+    (r"°\s?F\b", " degrees Fahrenheit"),
+    (r"(?<=\d)M\b", " million"),
+    (rf"(?<![A-Za-z])({_NUMBER})\s?({_ANY_UNIT})(?!['\w])", quantity),
+    (r"\b([A-Z])([A-Z])(?=\d\b)", r"\1 \2"),
+    (r"(?<=[A-Za-z])(?=\d)", " "),
+    (r"(?<!\d)(?<!\d\.)\d+(?:\.\d+){2,}\b",
      lambda found: " point ".join(cardinal(int(each)) for each in found[0].split("."))),
-    (re.compile(r"(?<![\d.,])(?:1[1-9]|20(?=[1-9]))\d\d(?!\d|[,.]\d)"),
-     lambda found: year(int(found[0]))),
-    (re.compile(r"(?<=\d)\s?[x×]\s?(?=\d)"), " by "),
-    (re.compile(r"(?<![\d.])\.(\d+)\b"), lambda found: f" point {digits(found[1])} "),
-    (re.compile(_NUMBER), lambda found: f" {number_in_words(found[0])} "),
-    (re.compile(rf"\b({_MONARCHS}) ({'|'.join(_ROMAN)})\b(?!['.])"),
+    (r"(?<![\d.,])(?:1[1-9]|20(?=[1-9]))\d\d(?!\d|[,.]\d)", lambda found: year(int(found[0]))),
+    (r"(?<=\d)\s?[x×]\s?(?=\d)", " by "),
+    (r"(?<![\d.])\.(\d+)\b", lambda found: f" point {digits(found[1])} "),
+    (_NUMBER, lambda found: f" {number_in_words(found[0])} "),
+    (rf"\b({_MONARCHS}) ({'|'.join(_ROMAN)})\b(?!['.])",
      lambda found: f"{found[1]} the {ordinal(_ROMAN.index(found[2]) + 1)}"),
-    (re.compile(rf"(?<=[a-z] )(?:{'|'.join(each for each in _ROMAN if len(each) > 1)})\b"
-                r"|(?:(?<=War )|(?<=Part )|(?<=Chapter )|(?<=Act )|(?<=Volume ))[IVX]\b(?!')"),
+    ((rf"(?<=[a-z] )(?:{'|'.join(each for each in _ROMAN if len(each) > 1)})\b"
+     r"|(?:(?<=War )|(?<=Part )|(?<=Chapter )|(?<=Act )|(?<=Volume ))[IVX]\b(?!')"),
      lambda found: cardinal(_ROMAN.index(found[0]) + 1)),
-    (re.compile("[" + re.escape("".join(_SIGNS)) + "]"), lambda found: f" {_SIGNS[found[0]]} "),
-    (re.compile(r"(?<=\w)/(?=\w)"), " "),
-    (re.compile(r"#(?=\w)"), "hashtag "),
-    (re.compile(r"\s+-+\s+|--+|\s?[–—―]+\s?|[;:]+(?=\s|$)|[()\[\]{}]"), ", "),
-    (re.compile(r"\.{2,}"), "."),
+    ("[" + re.escape("".join(_SIGNS)) + "]", lambda found: f" {_SIGNS[found[0]]} "),
+    ("[" + "".join(_LETTERS) + "]", lambda found: _LETTERS[found[0]]),
+    (r"(?<=\w)/(?=\w)", " "),
+    (r"(?<=[A-G])#(?!\w)", " sharp"),
+    (r"#(?=\w)", "hashtag "),
+    ("[α-ωΑ-Ω]", lambda found: f" {greek(found[0])} "),
+    (r"\s+-+\s+|--+|\s?[–—―]+\s?|[;:]+(?=\s|$)|[()\[\]{}]", ", "),
+    (r"\.{2,}", "."),
 )  # fmt: skip
+_RULES = tuple((re.compile(pattern), replace) for pattern, replace in _SPOKEN)
 _WRITTEN = re.compile(r"[^\w\s'.,!?\"-]|_")
 _PAUSES = re.compile(r"[\s,]*,[\s,]*")
 _BEFORE_END = re.compile(r"[\s,]+(?=[.!?])|^[\s,]+")

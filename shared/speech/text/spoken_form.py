@@ -250,97 +250,93 @@ def amount(found: re.Match[str]) -> str:
     return f"{number}{found[3]}{_CURRENCIES[found[1]]}"
 
 
-_RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"(?:https?://|www\.)[!-~]+", re.IGNORECASE), "、ユーアールエル、"),
-    (re.compile(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+", re.ASCII),
+_SPOKEN: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"(?i)(?:https?://|www\.)[!-~]+", "、ユーアールエル、"),
+    (r"(?a)[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",
      lambda found: f"、{found[0].translate(_MAIL_SIGNS)}、"),
-    (re.compile(r"(?<![A-Za-z0-9])[wW]+(?![A-Za-z0-9])"), "、わら"),
-    (re.compile(r"(?<![\d.])(-?)(\d{1,4}(?:\.\d{1,4})?)\s?°\s?F(?![A-Za-z])"),
+    (r"(?<![A-Za-z0-9])[wW]+(?![A-Za-z0-9])", "、わら"),
+    (r"(?<![\d.])(-?)(\d{1,4}(?:\.\d{1,4})?)\s?°\s?F(?![A-Za-z])",
      lambda found: f"華氏{'マイナス' * bool(found[1])}{found[2]}度"),
-    (re.compile(r"°\s?C?(?![A-Za-z])"), "度"),
-    (re.compile(r"(?<=度)(\d{1,2})['′](?:(\d{1,2}(?:\.\d+)?)(?:[\"″]|''|′′))?"),
+    (r"°\s?C?(?![A-Za-z])", "度"),
+    (r"(?<=度)(\d{1,2})['′](?:(\d{1,2}(?:\.\d+)?)(?:[\"″]|''|′′))?",
      lambda found: f"{found[1]}分" + (f"{found[2]}秒" if found[2] else "")),
-    (re.compile(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?![\d,])"), lambda found: found[0].replace(",", "")),
-    (re.compile(r"([$¥€£₩])\s?(\d+(?:\.\d+)?)([万億兆]?)(?:-(?![\d$¥€£₩]))?"), amount),
-    (re.compile(r"(?<=\d)¢"), "セント"),
-    (re.compile(rf"\b({'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?(?=\s?\d)"),
+    (r"(?<![\d,])\d{1,3}(?:,\d{3})+(?![\d,])", lambda found: found[0].replace(",", "")),
+    (r"([$¥€£₩])\s?(\d+(?:\.\d+)?)([万億兆]?)(?:-(?![\d$¥€£₩]))?", amount),
+    (r"(?<![$¥€£₩\d.])(\d+(?:\.\d+)?)([万億兆]?)\s?([$€£₩])(?!\d)",
+     lambda found: found[1] + found[2] + _CURRENCIES[found[3]]),
+    (r"(?<=\d)¢", "セント"),
+    (r"(?<=\d)\s+(?=[%℃])", ""),
+    (r"(?<=\d)\((\d{1,4})\)(?=\d{4})", r"-\1-"),
+    (r"\((0\d{1,4})\)\s?(?=\d{1,4}-\d{4})", r"\1-"),
+    (r"(?<=\d)\s?/\s?(?=\d+\s?=)", "わる"),
+    (rf"\b({'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?(?=\s?\d)",
      lambda found: _MONTHS[found[1]]),
-    (re.compile(r"(?<![\dA-Za-z])(\d+)(?:st|nd|rd|th)(?![A-Za-z])"),
+    (r"(?<![\dA-Za-z])(\d+)(?:st|nd|rd|th)(?![A-Za-z])",
      lambda found: _ORDINALS.get(found[1], found[1])),
-    (re.compile(rf"(?<![A-Za-z])({'|'.join(_TITLES)})\.\s?(?=[\d\u3041-\u9fff])", re.IGNORECASE),
+    (rf"(?i)(?<![A-Za-z])({'|'.join(_TITLES)})\.\s?(?=[\d\u3041-\u9fff])",
      lambda found: _TITLES[found[1].lower()]),
-    (re.compile(r"(?<![A-Za-z])pp?\.\s?(\d+(?:[~-]\d+)?)"), r"\1ページ"),
-    (re.compile(r"#(?=\d)"), "ナンバー"),
-    (re.compile(r"\(([株有財社])\)"), lambda found: _COMPANIES[found[1]]),
-    (re.compile(r"(?<=\d)ー(?=\d)"), "-"),
-    (re.compile(r"(?<=\d)T(?=\d\d:\d\d)"), " "),
-    (re.compile(rf"(?<![A-Za-z])([MTSHR])(\d{{1,2}})([/.])(\d{{1,2}})\3(\d{{1,2}}){_NO_DATE}"),
+    (r"(?<![A-Za-z])pp?\.\s?(\d+(?:[~-]\d+)?)", r"\1ページ"),
+    (r"#(?=\d)", "ナンバー"),
+    (r"\(([株有財社])\)", lambda found: _COMPANIES[found[1]]),
+    (r"(?<=\d)ー(?=\d)", "-"),
+    (r"(?<=\d)T(?=\d\d:\d\d)", " "),
+    (rf"(?<![A-Za-z])([MTSHR])(\d{{1,2}})([/.])(\d{{1,2}})\3(\d{{1,2}}){_NO_DATE}",
      lambda found: f"{_ERAS[found[1]]}{found[2]}年{found[4]}月{found[5]}日"),
-    (re.compile(r"(?<![A-Za-z])([MTSHR])(?=\d{1,2}年)"), lambda found: _ERAS[found[1]]),
-    (re.compile(r"(?<!\w)'(?=\d\d年)"), ""),
-    (re.compile(r"(?<![\d/.-])(\d{4})([/.-])(\d{1,2})\2(\d{1,2})(?![\d/-]|\.\d)"), date),
-    (re.compile(rf"(?<![\d/.])(\d{{1,2}})/(\d{{1,2}})/(\d{{4}}){_NO_DATE}"), american_date),
-    (re.compile(r"(?<![\d/.])(\d{1,2})[/月](\d{1,2})\s?[~-]\s?(?:(\d{1,2})/)?(\d{1,2})"
-                r"(?:日|(?![\d/年月時:人個%]|\.\d))"), days),
-    (re.compile(r"(?<![\d.])(\d+(?:\.\d+){2,})(?:([:/])(\d{1,5}))?(?!\d|\.\d)"), dotted),
-    (re.compile(rf"(?<![\d/.])(\d{{1,3}})/(\d{{1,4}}){_NO_DATE}(?=(.?))"), slashed),
-    (re.compile(r"\(([日月火水木金土])(?:曜日?)?(?:[・、]?祝)?\)(?=~)"), r"、\1曜日"),
-    (re.compile(r"\(([日月火水木金土])(?:曜日?)?(?:[・、]?祝)?\)"), r"、\1曜日、"),
-    (re.compile(
-        r"(?<![A-Za-z])(?:([AP])M|([AaPp])\.[Mm]\.)\s?(?=\d{1,2}(?:時|:\d\d)?(?![\d.:]))"
-        r"|(?<![A-Za-z])([ap])m\s?(?=\d{1,2}(?:時|:\d\d))"),
+    (r"(?<![A-Za-z])([MTSHR])(?=\d{1,2}年)", lambda found: _ERAS[found[1]]),
+    (r"(?<!\w)'(?=\d\d年)", ""),
+    (r"(?<![\d/.-])(\d{4})([/.-])(\d{1,2})\2(\d{1,2})(?![\d/-]|\.\d)", date),
+    (rf"(?<![\d/.])(\d{{1,2}})/(\d{{1,2}})/(\d{{4}}){_NO_DATE}", american_date),
+    ((r"(?<![\d/.])(\d{1,2})[/月](\d{1,2})\s?[~-]\s?(?:(\d{1,2})/)?(\d{1,2})"
+     r"(?:日|(?![\d/年月時:人個%]|\.\d))"), days),
+    (r"(?<![\d.])(\d+(?:\.\d+){2,})(?:([:/])(\d{1,5}))?(?!\d|\.\d)", dotted),
+    (rf"(?<![\d/.])(\d{{1,3}})/(\d{{1,4}}){_NO_DATE}(?=(.?))", slashed),
+    (r"\(([日月火水木金土])(?:曜日?)?(?:[・、]?祝)?\)(?=~)", r"、\1曜日"),
+    (r"\(([日月火水木金土])(?:曜日?)?(?:[・、]?祝)?\)", r"、\1曜日、"),
+    ((r"(?<![A-Za-z])(?:([AP])M|([AaPp])\.[Mm]\.)\s?(?=\d{1,2}(?:時|:\d\d)?(?![\d.:]))"
+     r"|(?<![A-Za-z])([ap])m\s?(?=\d{1,2}(?:時|:\d\d))"),
      lambda found: half_of_day(found[1] or found[2] or found[3])),
-    (re.compile(
-        r"(?<![\d:.])(\d{1,2}(?::\d\d)?)\s?([AaPp])\.?[Mm](?:\.(?![A-Za-z0-9])|(?![A-Za-z]))"),
+    (r"(?<![\d:.])(\d{1,2}(?::\d\d)?)\s?([AaPp])\.?[Mm](?:\.(?![A-Za-z0-9])|(?![A-Za-z]))",
      lambda found: half_of_day(found[2]) + found[1]),
-    (re.compile(r"(?<![\d:])(\d{1,2}):(\d{2})(?::(\d{2}))?(?![\d:])"), time_of_day),
-    (re.compile(r"(午[前後]\d{1,2})(?![\d時:])"), r"\1時"),
-    (re.compile(r"(?<![\d:])(\d+)[:対](\d+)(?![\d:])"), r"\1タイ\2"),
-    (re.compile(
-        r"(?<![\w々])([月火水木金土日])(?:曜日?)?[~-]([月火水木金土日])(?:曜日?)?(?![\u3400-\u9fff々])"),
+    (r"(?<![\d:])(\d{1,2}):(\d{2})(?::(\d{2}))?(?![\d:])", time_of_day),
+    (r"(午[前後]\d{1,2})(?![\d時:])", r"\1時"),
+    (r"(?<![\d:])(\d+)[:対](\d+)(?![\d:])", r"\1タイ\2"),
+    (r"(?<![\w々])([月火水木金土日])(?:曜日?)?[~-]([月火水木金土日])(?:曜日?)?(?![\u3400-\u9fff々])",
      r"\1曜から\2曜"),
-    (re.compile(r"(?<=[\w)])\^(-?)(\d+)"),
-     lambda found: power(found[1] + found[2])),
-    (re.compile(r"(?<=\d)[eE]\+?(-?\d+)(?![\dA-Za-z])"),
-     lambda found: f"かける10{power(found[1])}"),
-    (re.compile(r"(?<=\d)\s?-\s?(?=\d+(?:\.\d+)?\s?(?:(?:[+×÷*-]\s?\d+(?:\.\d+)?\s?){0,9}=|[×÷]"
-                r"|は(?:\d|[?何]|いくつ)))"), "ひく"),
-    (re.compile(rf"[▲△▼▽]\s?(?=\d[\d,.]*(?:{_UNIT_AFTER}|[\s、。)]|$)|\d+\.\d)"), "マイナス"),
-    (re.compile(r"(?<=[=(+×÷])-(?=[A-Za-z](?![A-Za-z]))"), "マイナス"),
-    (re.compile(
-        rf"(?<![\w)」\-])-(?=\d)|(?<=[\u3041-\u309f])-(?=\d)"
-        rf"|(?<=[\u30a1-\u30ff\u3400-\u9fff々A-Za-z)」])-(?=\d[\d,.]*{_UNIT_AFTER})"
-        r"|(?<=[温比差値率支益損高計])-(?=\d)"), minus),
-    (re.compile(r"(?<![\w)])\+(?=\d)"), "プラス"),
-    (re.compile(r"(?<=[時分])-(?=\d{1,2}時|午[前後]\d)"), "から"),
-    (re.compile(
-        rf"(?<![\d.A-Za-z-])(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)(?={_COUNTERS})"
-        r"|(?<![\d.A-Za-z-])((?:19|20)\d\d)-((?:19|20)?\d\d)(?![\d-])"), from_to),
-    (re.compile(rf"(?<=\d)({_COUNTERS})-(?=\d+\1)"), r"\1から"),
-    (re.compile(r"(?<![\d.A-Za-z番目地号-])(\d{1,3})-(\d{1,3})(?![\d.A-Za-z番号棟-])"), score),
-    (re.compile(
-        # After katakana only between whole words: `ラ~メン` is drawn out.
-        rf"(?<=[\d\u3400-\u9fff々%℃)」]){_TO}|(?<=[\u30a1-\u30fc]{{2}}[\u30a1-\u30fa]){_TO}"
-        r"|(?<=[A-Za-z])~(?=[A-Za-z\d])"), "から"),
-    (re.compile(r"(?<=\d)([年月日時分円歳才度%番]|月曜)?~(?=[\s、。!?,.)」]|$)"), r"\1から"),
-    (re.compile(r"(?<=\d)\s?[xX*]\s?(?=\d)"), "かける"),
-    (re.compile(r"(?<![\d.])([2-6])([GD])(?![A-Za-z\d])"),
+    (r"(?<=[\w)])\^(-?)(\d+)", lambda found: power(found[1] + found[2])),
+    (r"(?<=\d)[eE]\+?(-?\d+)(?![\dA-Za-z])", lambda found: f"かける10{power(found[1])}"),
+    ((r"(?<=\d)\s?-\s?(?=\d+(?:\.\d+)?\s?(?:(?:[+×÷*-]\s?\d+(?:\.\d+)?\s?){0,9}=|[×÷]"
+     r"|は(?:\d|[?何]|いくつ)))"), "ひく"),
+    (rf"[▲△▼▽]\s?(?=\d[\d,.]*(?:{_UNIT_AFTER}|[\s、。)]|$)|\d+\.\d)", "マイナス"),
+    (r"(?<=[=(+×÷])-(?=[A-Za-z](?![A-Za-z]))", "マイナス"),
+    ((rf"(?<![\w)」\-])-(?=\d)|(?<=[\u3041-\u309f])-(?=\d)"
+     rf"|(?<=[\u30a1-\u30ff\u3400-\u9fff々A-Za-z)」])-(?=\d[\d,.]*{_UNIT_AFTER})"
+     r"|(?<=[温比差値率支益損高計])-(?=\d)"), minus),
+    (r"(?<![\w)])\+(?=\d)", "プラス"),
+    (r"(?<=[時分])-(?=\d{1,2}時|午[前後]\d)", "から"),
+    ((rf"(?<![\d.A-Za-z-])(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)(?={_COUNTERS})"
+     r"|(?<![\d.A-Za-z-])((?:19|20)\d\d)-((?:19|20)?\d\d)(?![\d-])"), from_to),
+    (rf"(?<=\d)({_COUNTERS})-(?=\d+\1)", r"\1から"),
+    (r"(?<![\d.A-Za-z番目地号-])(\d{1,3})-(\d{1,3})(?![\d.A-Za-z番号棟-])", score),
+    # After katakana only between whole words: `ラ~メン` is drawn out.
+    ((rf"(?<=[\d\u3400-\u9fff々%℃)」]){_TO}|(?<=[\u30a1-\u30fc]{{2}}[\u30a1-\u30fa]){_TO}"
+     r"|(?<=[A-Za-z])~(?=[A-Za-z\d])"), "から"),
+    (r"(?<=\d)([年月日時分円歳才度%番]|月曜)?~(?=[\s、。!?,.)」]|$)", r"\1から"),
+    (r"(?<=\d)\s?[xX*]\s?(?=\d)", "かける"),
+    (r"(?<![\d.])([2-6])([GD])(?![A-Za-z\d])",
      lambda found: _GENERATIONS[found[1]] + ("ジー" if found[2] == "G" else "ディー")),
-    (re.compile(
-        r"(?<=\d)\s?(?!(?-i:G|M)(?![A-Za-z])|V型)("
-        + "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
-        + r")(?![A-Za-z]|(?<=[23])\d)", re.IGNORECASE),
-     lambda found: _UNITS[found[1].lower()]),
-    (re.compile(r"(?<![\w&])#(?=\w)"), "ハッシュタグ"),
-    (re.compile(r"(?<=[A-Za-z])#"), "シャープ"),
-    (re.compile(r"(?<=[A-Za-z])\++"), lambda found: "プラス" * len(found[0])),
-    (re.compile(
-        r"(?<=[\w)])\s?([" + re.escape("".join(_MATHEMATICAL)) + r"])\s?(?=[\w(√])|[√∞±]"),
+    (r"(?i)(?<=\d)\s?(?!(?-i:G|M)(?![A-Za-z])|V型)("
+     + "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
+     + r")(?![A-Za-z]|(?<=[23])\d)", lambda found: _UNITS[found[1].lower()]),
+    (r"(?<![\w&])#(?=\w)", "ハッシュタグ"),
+    (r"(?<=[A-Za-z])#", "シャープ"),
+    (r"(?<=[A-Za-z])\++", lambda found: "プラス" * len(found[0])),
+    (r"(?<=[\w)])\s?([" + re.escape("".join(_MATHEMATICAL)) + r"])\s?(?=[\w(√])|[√∞±]",
      lambda found: _MATHEMATICAL[found[0].strip()]),
-    (re.compile(r"([^\w\s])\1{2,}"), r"\1"),
-    (re.compile(r"(?<=[\u3040-\u30ff\u4e00-\u9fff])~+"), "ー"),
-    (re.compile(r"[(){}\[\]<>「」『』【】〈〉《》〔〕\"“”`]+"), "、"),
+    (r"([^\w\s])\1{2,}", r"\1"),
+    (r"(?<=[\u3040-\u30ff\u4e00-\u9fff])~+", "ー"),
+    (r"[(){}\[\]<>「」『』【】〈〉《》〔〕\"“”`]+", "、"),
 )  # fmt: skip
+_RULES = tuple((re.compile(pattern), replace) for pattern, replace in _SPOKEN)
 
 
 def _character(character: str) -> str:
