@@ -46,8 +46,6 @@ _HEADERS: Final = ("Authorization", "Content-Type", "X-API-Key", "xi-api-key")
 
 @dataclass(frozen=True, slots=True)
 class SpeechResources:
-    """The characters and the tools that all dialects speak with."""
-
     characters: Mapping[str, LoadedCharacter]
     user_data: UserData
     decoder: Decoder

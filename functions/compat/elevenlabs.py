@@ -79,7 +79,6 @@ class UnknownElevenLabsVoiceError(Exception):
 
 
 def refuse_elevenlabs(status: HTTPStatus, message: str, *, code: str | None = None) -> JSONResponse:
-    """Write an error in the form of ElevenLabs."""
     if status is HTTPStatus.UNAUTHORIZED:
         code = "invalid_api_key"
     code = code or status.phrase.lower().replace(" ", "_")
@@ -104,8 +103,6 @@ class RecordingLimits:
 
 
 class Recordings:
-    """Receives recordings and decodes them."""
-
     def __init__(self, decoder: Decoder, admission: Admission, limits: RecordingLimits) -> None:
         self._decoder = decoder
         self._admission = admission
@@ -247,7 +244,6 @@ def is_elevenlabs(request: Request) -> bool:
 
 
 def elevenlabs_models(speakers: TextSpeakers) -> list[dict[str, Any]]:
-    """Describe the models for texts and for recordings as ElevenLabs does."""
     known = {code for speaker in speakers.all() for code in speaker.engine.languages}
     languages = [
         {"language_id": code, "name": name} for code, name in LANGUAGES.items() if code in known

@@ -109,7 +109,6 @@ class OpenAiRequestError(Exception):
 def refuse_openai(
     status: HTTPStatus, message: str, *, code: str | None = None, param: str | None = None
 ) -> JSONResponse:
-    """Write an error in the form of OpenAI."""
     if status is HTTPStatus.UNAUTHORIZED:
         code = "invalid_api_key"
     kind = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error"

@@ -94,8 +94,6 @@ _WRONG_SUBPROTOCOL, _POLICY, _RESTARTS, _TRY_AGAIN = 1002, 1008, 1012, 1013
 
 
 class SpeechSession:
-    """Serves one client; the owner of its key takes turns with others."""
-
     def __init__(self, sockets: SpeechSockets, websocket: WebSocket) -> None:
         self.owner = key_owner_of(websocket.scope)
         self.activity = ConnectionActivity()
@@ -113,7 +111,6 @@ class SpeechSession:
         return self._utterance is None and all(task.done() for task in self._speaking)
 
     def end(self, code: str, message: str, close: int) -> None:
-        """Close the connection after an error that says why."""
         self._ending = code, message, close
         if self._serving is not None:
             self._serving.cancel()
@@ -196,7 +193,6 @@ class SpeechSession:
         sound: SoundFormat,
         before: set[asyncio.Task[None]],
     ) -> None:
-        """Speak when the texts that were begun before are at their ends."""
         if before:
             await asyncio.wait(before)
         try:
@@ -251,7 +247,6 @@ class SpeechSession:
         await self._send("ended", seconds=round(seconds, 3))
 
     async def _stop(self) -> None:
-        """Stop speaking; no sound is sent after this."""
         self._utterance = None
         for task in self._speaking:
             task.cancel()
@@ -263,7 +258,6 @@ class SpeechSession:
         await self._websocket.send_text(content)
 
     async def _send_error(self, code: str, message: str) -> None:
-        """Send an error after which the client can begin again."""
         with suppress(WebSocketDisconnect, OSError, RuntimeError):
             await self._send("error", code=code, message=message)
 

@@ -180,8 +180,6 @@ def describe(voices: TextSpeakers) -> dict[str, Any]:
 
 
 class WyomingSession:
-    """Serves one client: its events are read while its texts are spoken one after the other."""
-
     def __init__(self, server: WyomingServer, reader: StreamReader, writer: StreamWriter) -> None:
         self.activity = ConnectionActivity()
         self.is_speaking = False
@@ -233,7 +231,6 @@ class WyomingSession:
                 await self._texts.put(request)
 
     def _request_of(self, event: WyomingEvent) -> SynthesizeRequest | None:
-        """Return the text that an event begins; the protocol says to ignore unknown events."""
         if event.type == "synthesize":
             # Clients that send a text in pieces send all of it again, for servers that know no
             # pieces.

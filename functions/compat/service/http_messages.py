@@ -201,8 +201,6 @@ _HEARD_SECONDS: Final = 5.0
 
 
 class ConnectionActivity:
-    """The last message and the last sound of a connection that stays open between texts."""
-
     def __init__(self) -> None:
         self._now = asyncio.get_running_loop().time
         self._message_at, self._sound_at = self._now(), float("-inf")

@@ -140,8 +140,6 @@ class KeyLimits:
 
 
 class KeyUsage(BaseModel):
-    """One key's use of today."""
-
     model_config = ConfigDict(frozen=True)
 
     requests: int = 0
@@ -157,8 +155,6 @@ class KeyUsage(BaseModel):
 
 
 class _Day(BaseModel):
-    """All keys' use of a day."""
-
     day: str = ""
     used: dict[str, KeyUsage] = Field(default_factory=dict)
 

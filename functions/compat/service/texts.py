@@ -77,7 +77,6 @@ class TextSpeakers:
         return list(self._voices.values())
 
     def find(self, name: str) -> TextSpeaker | None:
-        """Find a speaker by its id or a further name."""
         return self._voices.get(self._names.get(name, name))
 
 
@@ -179,7 +178,6 @@ def speak_long(engine: TextEngine, text: str, options: SpeechOptions) -> Iterato
 
 
 def _parts(text: str) -> list[str]:
-    """Cut a text after sentences into parts that an engine takes."""
     if len(text) <= LONGEST_TEXT:
         return [text]
     parts, begin, end = [], 0, 0
@@ -281,8 +279,6 @@ LONGEST_UTTERANCE: Final = 16_384  # characters
 
 
 class TextUtterance:
-    """A text that comes in pieces; its whole sentences are spoken meanwhile."""
-
     def __init__(self) -> None:
         self._characters = 0
         self._splitter = SentenceSplitter()

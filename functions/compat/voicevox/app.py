@@ -247,7 +247,6 @@ class VoicevoxServices:
 def build(
     services: VoicevoxServices, *, version: str = VERSION, is_alone: bool = True
 ) -> Starlette:
-    """Build the application; beside other instances requests that leave data answer 501."""
     voices, user_data, synthesis = services.voices, services.user_data, services.synthesis
     left_out = _LEFT_OUT if is_alone else (*_LEFT_OUT, *_CHANGES)
     return Starlette(

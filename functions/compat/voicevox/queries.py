@@ -66,8 +66,6 @@ class MoraBody(BaseModel):
 
 
 class AccentPhraseBody(BaseModel):
-    """Morae that are spoken with one accent."""
-
     moras: Annotated[list[MoraBody], Field(min_length=1, max_length=_MOST_MORAE), FailFast()]
     accent: int
     pause_mora: MoraBody | None = None
@@ -85,8 +83,6 @@ AccentPhraseBodies = Annotated[list[AccentPhraseBody], Field(max_length=_MOST_PH
 
 
 class _Scales(BaseModel):
-    """The fields that queries and presets share."""
-
     model_config = ConfigDict(populate_by_name=True)
 
     speed_scale: Annotated[float, Field(gt=0, le=100, alias="speedScale")]
@@ -112,8 +108,6 @@ class AudioQuery(_Scales):
 
 
 class Preset(_Scales):
-    """Settings that a client saves under a number."""
-
     id: Number
     name: Annotated[str, Field(min_length=1, max_length=200)]
     speaker_uuid: Annotated[str, Field(max_length=64)]
@@ -271,7 +265,6 @@ class KanaError(ValueError):
 
 
 def parse_kana(text: str) -> list[AccentPhrase]:
-    """Read accent phrases from kana."""
     parts = _BORDER.split(text)
     phrases = [_parse_phrase(part, position) for position, part in enumerate(parts[::2], start=1)]
     return [
@@ -355,7 +348,6 @@ def user_dict_word_of(word: DictionaryWord) -> UserDictWord:
 
 
 def dictionary_word_of(body: UserDictWord) -> DictionaryWord:
-    """Read a word of a dictionary that a client imports."""
     types = {part.context_id: word_type for word_type, part in PARTS_OF_SPEECH.items()}
     word_type = types.get(body.context_id)
     if word_type is None:

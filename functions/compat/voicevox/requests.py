@@ -105,7 +105,6 @@ def read_style(voices: VoicevoxSpeakers, request: Request) -> SpeakerStyle:
 
 
 def find_style(voices: VoicevoxSpeakers, number: int) -> SpeakerStyle:
-    """Return the style of a number; 404 if there is none."""
     style = voices.find_style(number)
     if style is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"スタイル {number} は存在しません。")

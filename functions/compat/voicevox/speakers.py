@@ -97,7 +97,6 @@ class VoicevoxSpeakers:
         }
 
     def find_style(self, style_id: int) -> SpeakerStyle | None:
-        """Find a style by its number or an alias of it."""
         return self._styles.get(style_id) or self._styles.get(self._aliases.get(style_id, style_id))
 
     def find_speaker(self, uuid: str) -> VoicevoxSpeaker | None:
@@ -110,7 +109,6 @@ _VERSION: Final = "1.0.0"
 
 
 def speakers_of_characters(characters: Mapping[str, LoadedCharacter]) -> list[VoicevoxSpeaker]:
-    """Return the speakers of all characters that take text."""
     return [
         speaker
         for character in characters.values()

@@ -154,7 +154,6 @@ class QueryRoutes:
         return await self._answer(request, answer)
 
     async def check_phrases(self, request: Request) -> Response:
-        """Answer with the body: lengths and pitch are the engines' own."""
         read_style(self._voices, request)
         body = await read_body(request)
         return await self._answer(
@@ -168,7 +167,6 @@ class QueryRoutes:
     async def _answer(
         self, request: Request, answer: Callable[[], tuple[bytes, dict[str, str]]]
     ) -> Response:
-        """Answer with JSON and headers that are made when it is the request's turn."""
         content, headers = await self._synthesis.compute(answer, key_owner_of(request.scope))
         return Response(content, media_type="application/json", headers=headers)
 
@@ -198,8 +196,6 @@ _SEGMENT_SECONDS = 0.3
 
 
 class SynthesisRoutes:
-    """From query to speech."""
-
     def __init__(self, voices: VoicevoxSpeakers, synthesis: Synthesis, meter: Meter) -> None:
         self._voices = voices
         self._synthesis = synthesis

@@ -88,10 +88,7 @@ class _Entries(ABC, Generic[_Id, _Entry]):
 
 
 class Presets(_Entries[int, Preset]):
-    """Settings of clients by number."""
-
     def all(self) -> list[Preset]:
-        """List them in the order in which they were added."""
         self._read_file()
         return list(self._entries.values())
 
@@ -134,7 +131,6 @@ class UserDictionary(_Entries[str, "DictionaryWord"]):
         self._reader: JapaneseReader | None = None
 
     def read(self, text: str) -> Reading:
-        """Read a text with the current words; see JapaneseReader."""
         reader = self._reader
         if reader is None:  # the first text loads the front end, not a process without texts
             with self._lock:
@@ -146,7 +142,6 @@ class UserDictionary(_Entries[str, "DictionaryWord"]):
         return widen(surface) in self._surfaces
 
     def put_into(self, text: str) -> str:
-        """Put the pronunciation for words that the dictionary cannot find in a text."""
         return self._written.put_into(text)
 
     def words(self) -> Mapping[str, DictionaryWord]:
@@ -159,7 +154,6 @@ class UserDictionary(_Entries[str, "DictionaryWord"]):
                 self._read_file()
 
     def add(self, word: DictionaryWord) -> str:
-        """Add a word; return its UUID."""
         number = str(uuid.uuid4())
         self.merge({number: word}, override=False)
         return number
@@ -196,8 +190,6 @@ class UserDictionary(_Entries[str, "DictionaryWord"]):
 
 @dataclass(frozen=True, slots=True)
 class UserData:
-    """The presets and words of all clients."""
-
     presets: Presets
     dictionary: UserDictionary
 
@@ -212,6 +204,5 @@ class UserData:
         return cls(Presets(LockedJsonFile(folder / "presets.json")), dictionary)
 
     def front_end(self) -> FrontEnd:
-        """Build the front end that reads texts with the clients' words."""
         dictionary = self.dictionary
         return FrontEnd(lambda: dictionary, dictionary.has, dictionary.put_into)

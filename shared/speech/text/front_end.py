@@ -262,8 +262,6 @@ def split_sentences(text: str) -> list[str]:
 
 
 class SentenceSplitter:
-    """Cuts a text that comes in pieces; each sentence leaves as soon as it is whole."""
-
     def __init__(self) -> None:
         self._waiting = ""
 

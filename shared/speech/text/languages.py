@@ -211,7 +211,6 @@ _FEWEST_HITS, _LEAST_SHARE = 2, 0.25
 
 
 def other_language(sentence: str, scripts: Collection[str | None]) -> str | None:
-    """Name the language of a sentence that its words show to be neither Japanese nor English."""
     if _KANA_SCRIPT in scripts:
         return None
     if _HAN in scripts:

@@ -294,7 +294,6 @@ def _pronounce(reading: str, before: str) -> list[str]:
 
 
 def matching_tones(phones: Sequence[str], known: Sequence[ToneOfPhone]) -> list[int]:
-    """Align phones that are the same except for signs; none if they are not."""
     tones = []
     position = 0
     for phone in phones:
