@@ -4,17 +4,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shared.speech.engines.interface import Mark, MarkedPiece
 from shared.speech.engines.text_interface import SpeechOptions
-from shared.speech.signal.loudness import fade_ends, limit
+from shared.speech.signal.loudness import fade_ends, fade_out, limit
 from shared.speech.signal.sound import Samples
+from shared.speech.signal.streaming import StreamLimiter
 
 _FRAME_SECONDS = 0.005
 _SILENCE = 1e-3  # -60 dB of full scale: an HTS voice hisses at -64 dB where it says nothing
 _BELOW_LOUDEST = 3e-3  # -50 dB: soft beginnings and ends of a loud voice are above it
 _MARGIN_SECONDS = 0.01  # the rise to the first frame above it
 _SLOWEST, _FASTEST = 0.25, 4.0
+_FLUSH_SECONDS = 0.02  # of silence, after which the limiter holds nothing back
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +57,55 @@ def deliver_marked(
     yield MarkedPiece(np.zeros(round(options.silence_after * sample_rate), np.float32))
 
 
+def deliver_windows(
+    breaths: Iterable[tuple[Iterable[Samples], float]], sample_rate: int, options: SpeechOptions
+) -> Iterator[Samples]:
+    """Deliver breaths, each in windows and with a pause, as `deliver` does.
+
+    Each window is delivered as soon as it is there, but for its last milliseconds.
+    """
+    is_first = True
+    for windows, pause in breaths:
+        silence = options.silence_before if is_first else pause * options.pauses
+        for sound in _trim_windows(_limit_windows(windows, sample_rate, options), sample_rate):
+            yield np.concatenate([np.zeros(round(silence * sample_rate), np.float32), sound])
+            silence, is_first = 0.0, False
+    yield np.zeros(round(options.silence_after * sample_rate), np.float32)
+
+
+def _limit_windows(
+    windows: Iterable[Samples], sample_rate: int, options: SpeechOptions
+) -> Iterator[Samples]:
+    limiter, missing = StreamLimiter(sample_rate), 0
+    for window in windows:
+        limited = limiter.push(window * np.float32(options.volume))
+        missing += len(window) - len(limited)
+        yield limited
+    yield limiter.push(np.zeros(round(_FLUSH_SECONDS * sample_rate), np.float32))[:missing]
+
+
+def _trim_windows(windows: Iterable[Samples], sample_rate: int) -> Iterator[Samples]:
+    """Remove the silence at both ends, and hold back what may be followed by silence alone."""
+    held = np.zeros(0, np.float32)
+    margin = round(_MARGIN_SECONDS * sample_rate)
+    loudest, is_first = 0.0, True
+    for window in windows:
+        held = np.concatenate([held, window])
+        begin, end = _loud_part(held, sample_rate, loudest)
+        loudest = _levels(held, round(_FRAME_SECONDS * sample_rate)).max(initial=loudest)
+        if is_first:
+            held, end = (held[begin:], end - begin) if end > begin else (held[-margin:], 0)
+        ready = max(end - margin, 0)
+        if ready == 0:
+            continue
+        yield fade_out(held[ready - 1 :: -1], sample_rate)[::-1] if is_first else held[:ready]
+        held, is_first = held[ready:], False
+    end = _loud_part(held, sample_rate, loudest)[1]
+    rest = held[: max(end, 0 if is_first else margin)]
+    if len(rest):
+        yield (fade_ends if is_first else fade_out)(rest, sample_rate)
+
+
 def bounded_speed(options: SpeechOptions) -> float:
     return min(max(options.speed, _SLOWEST), _FASTEST)
 
@@ -76,14 +128,19 @@ def trim(samples: Samples, sample_rate: int) -> Samples:
     return samples[begin:end]
 
 
-def _loud_part(samples: Samples, sample_rate: int) -> tuple[int, int]:
+def _loud_part(samples: Samples, sample_rate: int, loudest: float = 0.0) -> tuple[int, int]:
     """Find where sound begins and ends, by the root mean square of 5 ms, as samples hiss."""
     frame = round(_FRAME_SECONDS * sample_rate)
-    padded = np.pad(samples, (0, -len(samples) % frame)).reshape(-1, frame)
-    levels = np.sqrt(np.mean(np.square(padded, dtype=np.float64), axis=1))
-    loud = np.flatnonzero(levels > max(_SILENCE, _BELOW_LOUDEST * levels.max(initial=0.0)))
+    levels = _levels(samples, frame)
+    loud = np.flatnonzero(levels > max(_SILENCE, _BELOW_LOUDEST * levels.max(initial=loudest)))
     if len(loud) == 0:
         return 0, 0
     margin = round(_MARGIN_SECONDS * sample_rate)
     first, last = int(loud[0]), int(loud[-1])
     return max(first * frame - margin, 0), min((last + 1) * frame + margin, len(samples))
+
+
+def _levels(samples: Samples, frame: int) -> NDArray[np.float64]:
+    padded = np.pad(samples, (0, -len(samples) % frame)).reshape(-1, frame)
+    levels: NDArray[np.float64] = np.sqrt(np.mean(np.square(padded, dtype=np.float64), axis=1))
+    return levels

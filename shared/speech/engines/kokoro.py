@@ -7,20 +7,13 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
-import soxr
 
 from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import MANIFEST, CharacterManifest
 from shared.runtime.quoting import quoted
-from shared.speech.engines.delivery import SpeechPiece, bounded_speed, deliver
-from shared.speech.engines.kokoro_packages import (
-    NETWORK_SHA256,
-    NOBODY,
-    STYLE_ROWS,
-    KokoroMissingError,
-    KokoroPackages,
-    Mixture,
-)
+from shared.speech.engines.delivery import SpeechPiece, bounded_speed, deliver, deliver_windows
+from shared.speech.engines.kokoro_packages import NOBODY, KokoroPackages
+from shared.speech.engines.kokoro_synthesis import SAMPLE_RATE, KokoroSynthesis, load
 from shared.speech.engines.text_interface import (
     SpeechOptions,
     check_length,
@@ -30,16 +23,8 @@ from shared.speech.engines.text_interface import (
     refuse_styles,
     sentences_of,
 )
-from shared.speech.graphs.bundle import Graph
-from shared.speech.graphs.onnx_files import ModelFacts
-from shared.speech.graphs.sessions import (
-    GraphSession,
-    SessionSettings,
-    find_session,
-    shared_session,
-)
+from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal.pitch_shift import change_pitch
-from shared.speech.signal.samples import resample
 from shared.speech.signal.sound import Samples
 from shared.speech.text import english_form
 from shared.speech.text.accents import AccentPhrase, accent_phrases
@@ -49,60 +34,6 @@ from shared.speech.text.front_end import Reading, TextReader, read_text
 from shared.speech.text.languages import ENGLISH, JAPANESE, Division, divide
 from shared.speech.text.phonemes import LONG, SOUNDS, MoraSound, split_morae, spoken_words
 from shared.speech.text.spoken_form import write_out
-
-SAMPLE_RATE: Final = 24_000
-MOST_SYMBOLS: Final = STYLE_ROWS
-_END = 0
-
-
-class KokoroSynthesis:
-    """Speaks symbols with style vectors [510, 256] and a shorter tract; safe for threads."""
-
-    def __init__(
-        self, session: GraphSession, symbols: Mapping[str, int], style: Samples, tract: float
-    ) -> None:
-        self._session = session
-        self._symbols = symbols
-        self._style = style
-        self._tract = tract
-
-    def speak(self, symbols: str, speed: float) -> Samples:
-        """Speak the symbols of one breath, at most 510: float32 [samples] at 24 kHz.
-
-        Samples that are played faster give a shorter tract; the network compensates by speaking
-        slower.
-        """
-        numbers = [self._symbols[symbol] for symbol in symbols if symbol in self._symbols]
-        numbers = numbers[:MOST_SYMBOLS]
-        if not numbers:
-            return np.zeros(0, np.float32)
-        inputs = {
-            "tokens": np.array([[_END, *numbers, _END]], np.int64),
-            "style": self._style[len(numbers) - 1][None],
-            "speed": np.array([speed / self._tract], np.float32),
-        }
-        spoken = self._session.run(inputs, "audio").ravel()
-        return np.asarray(
-            soxr.resample(spoken, SAMPLE_RATE * self._tract, SAMPLE_RATE, quality="VHQ"), np.float32
-        )
-
-
-def load(mixture: Mixture, settings: SessionSettings) -> KokoroSynthesis:
-    """Load the network, or share it with another engine of the process, and mix a voice."""
-    packages = KokoroPackages(settings.kokoro)
-    try:
-        files = packages.read_files()
-        session = find_session(NETWORK_SHA256, settings)
-        if session is None:
-            # Its SHA-256 vouches for it: the inspection of strangers' files refuses its operators.
-            graph = Graph(
-                "kokoro.onnx", packages.read_network(), ModelFacts({}, {}), NETWORK_SHA256
-            )
-            session = shared_session(graph, settings)
-    except KokoroMissingError as error:
-        raise BundleError(str(error)) from error
-    return KokoroSynthesis(session, files.symbols, mixture.style(files.voices), mixture.tract)
-
 
 _NASAL, _HELD = "N", "q"
 _PROLONGED = "ː"
@@ -354,14 +285,24 @@ class KokoroEngine:
         speed = bounded_speed(options)
         breaths = first_breath([each for each in sentences if has_sound(each)])
 
-        def say(before: str, symbols: str) -> SpeechPiece:
-            pause = _BREATH_SECONDS if before.endswith(",") else _SENTENCE_SECONDS
-            spoken = resample(self._voice.speak(symbols, speed), SAMPLE_RATE, self.sample_rate)
-            louder = spoken * self._gain
-            moved = change_pitch(louder, self.sample_rate, options.pitch, options.intonation)
-            return SpeechPiece(moved, pause / speed)
+        pauses = [
+            (_BREATH_SECONDS if before.endswith(",") else _SENTENCE_SECONDS) / speed
+            for before in ["", *breaths][: len(breaths)]
+        ]
+        spoken = (self._windows(symbols, speed) for symbols in breaths)
+        if not options.whole and (options.pitch, options.intonation) == (0.0, 1.0):
+            return deliver_windows(zip(spoken, pauses, strict=True), self.sample_rate, options)
 
-        return deliver(map(say, ["", *breaths], breaths), self.sample_rate, options)
+        def join(windows: Iterator[Samples], pause: float) -> SpeechPiece:
+            joined = np.concatenate([np.zeros(0, np.float32), *windows])
+            moved = change_pitch(joined, self.sample_rate, options.pitch, options.intonation)
+            return SpeechPiece(moved, pause)
+
+        return deliver(map(join, spoken, pauses), self.sample_rate, options)
+
+    def _windows(self, symbols: str, speed: float) -> Iterator[Samples]:
+        spoken = self._voice.speak(symbols, speed, self.sample_rate)
+        return (window * self._gain for window in spoken)
 
 
 def build(manifest: CharacterManifest, settings: SessionSettings) -> KokoroEngine:

@@ -41,13 +41,15 @@ class SpeechOptions(Speaking):
     """Options of spoken text: those of every visitor, and those of other programs.
 
     `tempo_dynamics` is how much the tempo changes within a sentence, 1 for the character's own way.
-    Silences are in seconds. The same seed (not negative) gives the same samples.
+    Silences are in seconds. The same seed (not negative) gives the same samples. `whole` asks for
+    each breath in one piece.
     """
 
     tempo_dynamics: float = 1.0
     silence_before: float = 0.1
     silence_after: float = 0.1
     seed: int = 0
+    whole: bool = False
 
     def around(self, seconds: float, speed: float) -> float:
         """Estimate the seconds of all that is heard from those of speech at usual speed."""

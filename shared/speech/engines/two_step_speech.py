@@ -58,7 +58,7 @@ class TwoStepSpeech(TextEngineWrapper):
         return self._converter.sample_rate
 
     def _options(self, options: SpeechOptions) -> SpeechOptions:
-        return replace(options, pitch=0.0, volume=1.0)
+        return replace(options, pitch=0.0, volume=1.0, whole=True)
 
     def _change(
         self, pieces: Iterator[MarkedPiece], options: SpeechOptions

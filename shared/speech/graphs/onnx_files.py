@@ -124,7 +124,7 @@ class _ModelReader:
             elif number == _MODEL_FUNCTION:
                 raise UnsafeModelError(
                     f"expected standard operators only, found the local function"
-                    f" {quoted(_text(value, _FUNCTION_NAME))}."
+                    f" {quoted(read_text(value, _FUNCTION_NAME))}."
                 )
         if len(graphs) != 1:
             raise _MalformedError(f"{len(graphs)} graphs")
@@ -156,7 +156,7 @@ class _ModelReader:
             if number == _NODE_ATTRIBUTE:
                 self._read_attribute(value, depth)
             elif number == _NODE_DOMAIN:
-                check_domain(value, f"operator {quoted(_text(message, _NODE_TYPE))}")
+                check_domain(value, f"operator {quoted(read_text(message, _NODE_TYPE))}")
 
     def _read_attribute(self, message: memoryview, depth: int) -> None:
         for number, value in _messages(message, _ATTRIBUTE, "AttributeProto"):
@@ -179,11 +179,11 @@ def check_tensor(message: memoryview) -> str:
     """Refuse a tensor whose data are in another file; return its name."""
     name = ""
     location: str | None = None
-    for number, wire, value in _fields(message, _TENSOR):
+    for number, wire, value in read_fields(message, _TENSOR):
         if number == _TENSOR_NAME and isinstance(value, memoryview):
             name = _decode(value)
         elif number == _TENSOR_EXTERNAL_DATA and isinstance(value, memoryview):
-            key, entry = _text(value, _ENTRY_KEY), _text(value, _ENTRY_VALUE)
+            key, entry = read_text(value, _ENTRY_KEY), read_text(value, _ENTRY_VALUE)
             location = entry if key == "location" else location or ""
         elif number == _TENSOR_DATA_LOCATION and wire == _VARINT and value != 0:
             location = location or ""
@@ -201,12 +201,12 @@ def check_sparse_tensor(message: memoryview) -> None:
 
 
 def read_value_info(message: memoryview) -> Tensor:
-    name = _text(message, _VALUE_NAME)
+    name = read_text(message, _VALUE_NAME)
     kind = _only(message, _VALUE_TYPE, name)
     tensor = None if kind is None else _only(kind, _TYPE_TENSOR, name)
     if tensor is None:
         return Tensor(name, "no tensor", None)
-    element = [value for _, _, value in _fields(tensor, frozenset({_TENSOR_TYPE_ELEMENT}))]
+    element = [value for _, _, value in read_fields(tensor, frozenset({_TENSOR_TYPE_ELEMENT}))]
     code = element[-1] if element else 0
     is_known = isinstance(code, int) and code < len(_ELEMENT_TYPES)
     type_name = _ELEMENT_TYPES[code] if is_known else ""  # type: ignore[index] # it is a number
@@ -220,7 +220,7 @@ def read_value_info(message: memoryview) -> Tensor:
 
 def read_dimension(message: memoryview) -> int | str | None:
     size: int | str | None = None
-    for number, _, value in _fields(message, _DIMENSION):
+    for number, _, value in read_fields(message, _DIMENSION):
         if number == _DIMENSION_VALUE and isinstance(value, int):
             size = value
         elif number == _DIMENSION_NAME and isinstance(value, memoryview):
@@ -235,7 +235,7 @@ def _only(message: memoryview, number: int, name: str) -> memoryview | None:
     return found[0] if found else None
 
 
-def _text(message: memoryview, number: int) -> str:
+def read_text(message: memoryview, number: int) -> str:
     texts = [value for _, value in _messages(message, frozenset({number}), "text")]
     return _decode(texts[-1]) if texts else ""
 
@@ -249,14 +249,14 @@ def _messages(
 ) -> Iterator[tuple[int, memoryview]]:
     """Yield number and content of the wanted fields that carry bytes."""
     try:
-        for number, wire, value in _fields(message, wanted):
+        for number, wire, value in read_fields(message, wanted):
             if wire == _BYTES:
                 yield number, value  # type: ignore[misc] # what carries bytes is a view of them
     except _MalformedError as error:
         raise _MalformedError(f"{error} in {kind}") from error
 
 
-def _fields(
+def read_fields(
     message: memoryview, wanted: frozenset[int]
 ) -> Iterator[tuple[int, int, int | memoryview]]:
     """Yield number, wire type and value (integer or bytes) of the wanted fields of a message.
@@ -304,23 +304,33 @@ def with_weights_of(content: bytes, other: bytes) -> bytes:
     (https://protobuf.dev/programming-guides/encoding/#last-one-wins), so a second graph with
     nothing but initialisers adds them to the first.
     """
-    added = b"".join(
-        _field(_GRAPH_INITIALIZER, tensor)
-        for _, graph in _messages(memoryview(other), frozenset({_MODEL_GRAPH}), "ModelProto")
-        for _, tensor in _messages(graph, frozenset({_GRAPH_INITIALIZER}), "GraphProto")
-    )
-    return content + _field(_MODEL_GRAPH, added)
+    tensors = graph_fields(other, _GRAPH_INITIALIZER)
+    added = b"".join(bytes_field(_GRAPH_INITIALIZER, tensor) for tensor in tensors)
+    return content + bytes_field(_MODEL_GRAPH, added)
 
 
-def _field(number: int, value: bytes | memoryview) -> bytes:
+def graph_fields(content: bytes, number: int) -> Iterator[memoryview]:
+    for _, graph in _messages(memoryview(content), frozenset({_MODEL_GRAPH}), "ModelProto"):
+        for _, value in _messages(graph, frozenset({number}), "GraphProto"):
+            yield value
+
+
+def number_field(number: int, value: int) -> bytes:
+    return _varint(number << 3) + _varint(value)
+
+
+def bytes_field(number: int, value: bytes | memoryview) -> bytes:
+    return _varint(number << 3 | _BYTES) + _varint(len(value)) + bytes(value)
+
+
+def _varint(value: int) -> bytes:
     encoded = bytearray()
-    for varint in (number << 3 | _BYTES, len(value)):
-        rest = varint
-        while rest >= _CONTINUED:
-            encoded.append(rest % _CONTINUED | _CONTINUED)
-            rest //= _CONTINUED
-        encoded.append(rest)
-    return bytes(encoded) + bytes(value)
+    rest = value & _VARINT_BITS
+    while rest >= _CONTINUED:
+        encoded.append(rest % _CONTINUED | _CONTINUED)
+        rest //= _CONTINUED
+    encoded.append(rest)
+    return bytes(encoded)
 
 
 MOST_BYTES: Final = 1 << 28  # that are read ahead: files that nobody asks for take memory, too

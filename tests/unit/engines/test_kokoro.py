@@ -1,3 +1,4 @@
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ from shared.speech.engines.kokoro import (
     MEDIAN_HZ,
     EnglishSentenceReader,
     KokoroEngine,
-    KokoroSynthesis,
     built_in,
     english_sentences,
     first_breath,
@@ -22,6 +22,13 @@ from shared.speech.engines.kokoro_packages import (
     KokoroMissingError,
     KokoroPackages,
     Mixture,
+)
+from shared.speech.engines.kokoro_synthesis import (
+    AROUND,
+    FIRST_FRAMES,
+    KokoroNetworks,
+    KokoroSynthesis,
+    SignalWeights,
 )
 from shared.speech.engines.text_interface import SpeechOptions
 from shared.speech.graphs.sessions import SessionSettings
@@ -73,16 +80,26 @@ def test_every_mora_has_symbols_that_the_network_knows(front_end: FrontEnd) -> N
 
 
 class SpokenNumbers:
-    """Stands for the network: a second of a tone for each symbol; remembers what it was given."""
+    """Stands for both graphs: a second of 4800 Hz for each symbol; remembers what it was given."""
 
     def __init__(self) -> None:
-        self.given: list[dict[str, NDArray[Any]]] = []
+        self.given: list[Mapping[str, NDArray[Any]]] = []
+        self.frames: list[int] = []
 
-    def run(self, inputs: dict[str, NDArray[Any]], output: str) -> Samples:
-        assert output == "audio"
+    def run_all(
+        self, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str]
+    ) -> list[NDArray[Any]]:
+        if outputs == ["spectra"]:
+            frames = int(inputs["end"][0] - inputs["begin"][0]) // 2
+            assert len(inputs["harmonics"]) == 120 * frames + 6
+            self.frames.append(frames)
+            spectra = np.full((120 * frames, 22), -20, np.float32)
+            spectra[:, 4] = np.log(2.5)
+            return [spectra]
         self.given.append(inputs)
-        length = round(RATE * (inputs["tokens"].shape[1] - 2) / inputs["speed"][0])
-        return (np.sin(np.arange(length) / 10) / 2).astype(np.float32)
+        frames = round(40 * (inputs["tokens"].shape[1] - 2) / inputs["speed"][0])
+        curve = np.zeros((1, 2 * frames), np.float32)
+        return [np.zeros((1, 512, frames), np.float32), curve, curve, np.array([3, frames])]
 
 
 STYLE = np.repeat(np.arange(510, dtype=np.float32)[:, None], 256, axis=1)
@@ -90,9 +107,23 @@ STYLE = np.repeat(np.arange(510, dtype=np.float32)[:, None], 256, axis=1)
 
 SYMBOLS = {symbol: number for number, symbol in enumerate(" ,.!?ahikoɾːe", start=1)}
 
+_TURNS = 2 * np.pi * np.outer(np.arange(11), np.arange(20)) / 20
+_HANN = np.hanning(21)[:-1].astype(np.float32)
+WEIGHTS = SignalWeights(
+    curves=((np.zeros(3, np.float32), np.zeros(1, np.float32)),) * 2,
+    source=np.zeros(9, np.float32),
+    source_bias=np.zeros(1, np.float32),
+    window=_HANN,
+    basis=(np.concatenate([np.cos(_TURNS), -np.sin(_TURNS)]) * _HANN / 40).astype(np.float32),
+)
+
 
 def voice_of(network: SpokenNumbers, tract: float = 1.0) -> KokoroSynthesis:
-    return KokoroSynthesis(network, SYMBOLS, STYLE, tract)  # type: ignore[arg-type] # a stand-in
+    return KokoroSynthesis(KokoroNetworks(network, network, WEIGHTS), SYMBOLS, STYLE, tract)
+
+
+def spoken_by(voice: KokoroSynthesis, symbols: str, speed: float = 1.0) -> Samples:
+    return np.concatenate(list(voice.speak(symbols, speed, RATE)))
 
 
 def engine_of(network: SpokenNumbers, front_end: FrontEnd) -> KokoroEngine:
@@ -103,7 +134,7 @@ def engine_of(network: SpokenNumbers, front_end: FrontEnd) -> KokoroEngine:
 
 def test_the_network_gets_numbers_between_zeros_and_the_style_for_as_many() -> None:
     network = SpokenNumbers()
-    voice_of(network).speak("haX.", 2.0)
+    spoken_by(voice_of(network), "haX.", 2.0)
 
     (given,) = network.given
     assert given["tokens"].tolist() == [[0, 7, 6, 3, 0]]  # what has no number is left out
@@ -112,8 +143,8 @@ def test_the_network_gets_numbers_between_zeros_and_the_style_for_as_many() -> N
 
 
 def test_a_shorter_tract_moves_all_frequencies_up_and_keeps_the_length() -> None:
-    usual = voice_of(SpokenNumbers()).speak("ha", 1.0)
-    shorter = voice_of(SpokenNumbers(), tract=1.25).speak("ha", 1.0)
+    usual = spoken_by(voice_of(SpokenNumbers()), "ha")
+    shorter = spoken_by(voice_of(SpokenNumbers(), tract=1.25), "ha")
 
     assert len(shorter) == pytest.approx(len(usual), rel=0.001)
     assert strongest(shorter) == pytest.approx(1.25 * strongest(usual), rel=0.01)
@@ -132,8 +163,26 @@ def test_each_sentence_is_spoken_when_it_is_asked_for(front_end: FrontEnd) -> No
     assert network.given == []
     next(pieces)
     assert len(network.given) == 1
-    assert len(list(pieces)) == 2  # the second sentence, and the silence after it
+    assert max(network.frames) <= FIRST_FRAMES + 2 * AROUND  # a window, not the sentence
+    assert len(list(pieces)) > 2
     assert len(network.given) == 2
+
+
+def test_windows_join_to_the_whole_sentence_and_grow(front_end: FrontEnd) -> None:
+    network = SpokenNumbers()
+    windows = list(voice_of(network).speak("haiko", 1.0, RATE))
+    tone = np.concatenate(windows)[50:-50]
+
+    np.testing.assert_allclose(tone[5:], tone[:-5], atol=1e-3)  # 4800 Hz, without a break
+    assert sum(map(len, windows)) == 5 * RATE
+    assert network.frames == sorted(network.frames)
+    engine = engine_of(SpokenNumbers(), front_end)
+    streamed, whole_breaths = (
+        list(engine.speak("はい、これはこれ。", SpeechOptions(whole=whole)))
+        for whole in (False, True)
+    )
+    assert len(streamed) > len(whole_breaths) == 2
+    np.testing.assert_array_equal(np.concatenate(streamed), np.concatenate(whole_breaths))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +201,7 @@ def test_each_part_of_a_text_is_spoken_in_its_language(
     network = SpokenNumbers()
     engine = engine_of(network, front_end)
 
-    assert len(list(engine.speak(text, SpeechOptions(**options)))) == len(spoken) + 1
+    assert len(list(engine.speak(text, SpeechOptions(whole=True, **options)))) == len(spoken) + 1
     symbols = {number: symbol for symbol, number in SYMBOLS.items()}
     said = ["".join(symbols[n] for n in each["tokens"][0][1:-1]) for each in network.given]
     assert said == spoken

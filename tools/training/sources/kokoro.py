@@ -6,7 +6,8 @@
 `hina/` is what the character Hina is trained with, and `judge-ja/NAME/` three voices with sentences
 that nobody is trained with: WAV files and `transcripts.tsv`, of file, language, text. `people/` has
 Opus files of sixteen strangers who speak Japanese. `pairs/` has stereo files in which a stranger
-(left) and Hina (right) say the same, sound for sound. Needs what
+(left) and Hina (right) say the same, sound for sound. `--only statistics` measures instead the
+constants of the mixture that the service speaks with, and writes them into its code. Needs what
 functions/convert/requirements-kokoro.txt lists, and ffmpeg.
 """
 
@@ -18,18 +19,19 @@ from random import Random
 
 import numpy as np
 import soundfile
+import soxr
 from numpy.random import Generator, default_rng
 
 from shared.speech.engines.delivery import trim
-from shared.speech.engines.kokoro import (
-    SAMPLE_RATE,
-    english_sentences,
-    load,
-    symbols_of_text,
-)
+from shared.speech.engines.kokoro import english_sentences, symbols_of_text
 from shared.speech.engines.kokoro_packages import NOBODY, KokoroPackages, Mixture
-from shared.speech.graphs.sessions import SessionSettings
+from shared.speech.engines.kokoro_synthesis import SAMPLE_RATE, STATISTICS
+from shared.speech.graphs.bundle import Graph
+from shared.speech.graphs.model_parts import ModelParts
+from shared.speech.graphs.onnx_files import ModelFacts
+from shared.speech.graphs.sessions import GraphSession, SessionSettings
 from shared.speech.signal.sound import Samples
+from shared.speech.text.front_end import FrontEnd
 from tools.training.sources.sentences import japanese
 
 JUDGES = ("jf_alpha", "jf_gongitsune", "jm_kumo")
@@ -78,23 +80,76 @@ _PAIRS = 150
 Line = tuple[str, str]
 
 
+_MEANS = re.compile(r"(/decoder/.*)/ReduceMean(_2)?_output_0")
+_SAME = re.compile(r"(.*/resblocks\.)(\d)(/adain1\.0)")
+
+
+class Network:
+    """The packages' own graph, for any mixture: the service's has constants of a single one."""
+
+    def __init__(self) -> None:
+        packages = KokoroPackages()
+        content, self._files = packages.read_network(), packages.read_files()
+        parts = ModelParts(content)
+        names = [name for node in parts.nodes for name in node.outputs]
+        self._means = list(filter(_MEANS.fullmatch, names))
+        graph = Graph("kokoro.onnx", parts.until(["audio", *self._means]), ModelFacts({}, {}))
+        self._session = GraphSession(graph, SessionSettings())
+
+    def speak(self, mixture: Mixture, symbols: str, speed: float) -> Samples:
+        """Speak symbols: float32 [samples] at 24 kHz."""
+        spoken = self._run(mixture, symbols, speed, ["audio"])[0].ravel()
+        rates = SAMPLE_RATE * mixture.tract, SAMPLE_RATE
+        return np.asarray(soxr.resample(spoken, *rates, quality="VHQ"), np.float32)
+
+    def statistics(self, lines: Iterable[str]) -> dict[str, Samples]:
+        """Measure mean and variance [2, channels] before each normalisation, as NOBODY speaks."""
+        spoken = [self._run(NOBODY, each, 1.0, self._means) for each in lines]
+        found = {
+            name: np.mean([mean.ravel() for mean in means], axis=0)
+            for name, means in zip(self._means, zip(*spoken, strict=True), strict=True)
+        }
+        layers = {
+            match[1]: np.stack([found[name], found[f"{match[1]}/ReduceMean_2_output_0"]])
+            for name in self._means
+            if (match := _MEANS.fullmatch(name)) and not match[2]
+        }
+        # Three blocks hear the same, so that the graph computes their means once.
+        for name in [name for name in layers if _SAME.fullmatch(name)]:
+            begin, number, end = _SAME.fullmatch(name).groups()  # type: ignore[union-attr]
+            first = int(number) // 3 * 3
+            layers |= {f"{begin}{first + each}{end}": layers[name] for each in range(3)}
+        return layers
+
+    def _run(
+        self, mixture: Mixture, symbols: str, speed: float, outputs: Sequence[str]
+    ) -> list[Samples]:
+        numbers = [self._files.symbols[each] for each in symbols if each in self._files.symbols]
+        inputs = {
+            "tokens": np.array([[0, *numbers, 0]], np.int64),
+            "style": mixture.style(self._files.voices)[len(numbers) - 1][None],
+            "speed": np.array([speed / mixture.tract], np.float32),
+        }
+        return self._session.run_all(inputs, outputs)
+
+
 class _Writer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._settings = SessionSettings()
+        self._network = Network()
+        self._front_end = FrontEnd()
         self._english = KokoroPackages().read_pronunciation()
 
     def write(self, name: str, mixture: Mixture, lines: Iterable[Line]) -> None:
         folder = self._folder / name
         folder.mkdir(parents=True, exist_ok=True)
-        voice = load(mixture, self._settings)
         listed = []
         seconds = 0.0
         for number, (language, text) in enumerate(lines):
             file = folder / f"{language}{number:03}.wav"
             listed.append(f"{file.name}\t{language}\t{text}\n")
             if not file.exists():
-                store(file, trim(voice.speak(self._symbols(language, text), 1.0), SAMPLE_RATE))
+                store(file, self._speak(mixture, language, text))
             seconds += soundfile.info(file).duration
         (folder / "transcripts.tsv").write_text("".join(listed), "utf-8")
         print(f"{folder}: {len(listed)} files, {seconds / 60:.1f} minutes", flush=True)
@@ -112,10 +167,7 @@ class _Writer:
             )
             if not file.exists():
                 symbols, speed = self._symbols(language, text), 0.85 + 0.3 * random.random()
-                both = [
-                    load(mixture, self._settings).speak(symbols, speed)
-                    for mixture in pair_of(number)
-                ]
+                both = [self._network.speak(each, symbols, speed) for each in pair_of(number)]
                 store(file, np.stack(both, 1))
         print(f"{folder}: {count} pairs", flush=True)
 
@@ -128,12 +180,8 @@ class _Writer:
             file, draft = folder / f"{seed:02}.opus", folder / f"{seed:02}.wav"
             if file.exists():
                 continue
-            voice = load(stranger(seed), self._settings)
-            parts = [
-                part
-                for text in small_talk(seed)
-                for part in (trim(voice.speak(self._symbols("ja", text), 1.0), SAMPLE_RATE), pause)
-            ]
+            spoken = [self._speak(stranger(seed), "ja", text) for text in small_talk(seed)]
+            parts = [part for sentence in spoken for part in (sentence, pause)]
             said = np.concatenate(parts[:-1])[: _MOST_SECONDS_OF_STRANGERS * SAMPLE_RATE]
             store(draft, said)
             encode = ["ffmpeg", "-y", "-v", "error", "-i", str(draft), "-b:a", "24k", str(file)]
@@ -141,10 +189,18 @@ class _Writer:
             draft.unlink()
         print(f"{folder}: {len(_STRANGERS)} strangers", flush=True)
 
+    def write_statistics(self) -> None:
+        lines = [*lines_of("judge_ja.txt", "ja")[:16], *lines_of("hina_en.txt", "en")[:16]]
+        measured = self._network.statistics(self._symbols(*line) for line in lines)
+        np.savez_compressed(STATISTICS, **measured)  # type: ignore[arg-type] # names are strings
+
+    def _speak(self, mixture: Mixture, language: str, text: str) -> Samples:
+        return trim(self._network.speak(mixture, self._symbols(language, text), 1.0), SAMPLE_RATE)
+
     def _symbols(self, language: str, text: str) -> str:
         if language == "en":
             return " ".join(map(self._english.symbols, english_sentences(text)))
-        return symbols_of_text(text, self._settings.front_end)
+        return symbols_of_text(text, self._front_end)
 
 
 def store(file: Path, samples: Samples) -> None:
@@ -168,7 +224,7 @@ def main() -> None:
         prog="python -m tools.training.sources.kokoro", description=__doc__
     )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", choices=("hina", "judges", "people", "pairs"))
+    parser.add_argument("--only", choices=("hina", "judges", "people", "pairs", "statistics"))
     asked = parser.parse_args()
     writer = _Writer(asked.folder)
     if asked.only in (None, "judges"):
@@ -181,6 +237,8 @@ def main() -> None:
         writer.write_pairs(_PAIRS)
     if asked.only in (None, "people"):
         writer.write_people()
+    if asked.only == "statistics":
+        writer.write_statistics()
 
 
 if __name__ == "__main__":
