@@ -123,7 +123,9 @@ def test_what_is_asked_of_the_voice_and_of_the_result_is_done_once() -> None:
     asked = SpeechOptions(speed=2.0, pitch=3.0, intonation=0.5, volume=0.5, silence_before=0.3)
     next(spoken.speak("はい。", asked))
 
-    assert sayer.asked[2] == SpeechOptions(speed=2.0, intonation=0.5, silence_before=0.3)
+    assert sayer.asked[2] == SpeechOptions(
+        speed=2.0, intonation=0.5, silence_before=0.3, whole=True
+    )
     assert np.abs(softer).max() == pytest.approx(np.abs(louder).max() / 2, rel=0.01)
 
 
