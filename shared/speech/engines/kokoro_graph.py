@@ -232,18 +232,22 @@ class _Decoder:
         around = max(width // 2 * dilation, 1)
         padding = self._graph.constant([around, 0, around, 0])
         padded = self._graph.add("Pad", x, padding, *([zero] if zero else []))
-        last = (width - 1) * dilation
-        parts = [
-            self._cut_at(padded, begin, begin - last or _END)
-            for begin in range(0, last + 1, dilation)
-        ]
-        return self._graph.add("Concat", *parts, axis=1)
+        places = self._graph.constant([[dilation * each for each in range(width)]])
+        frames = self._graph.add("Squeeze", self._graph.add("Shape", padded, end=1))
+        frames = self._graph.add("Sub", frames, self._integer((width - 1) * dilation))
+        begins = self._graph.add("Range", self._integer(0), frames, self._integer(1))
+        begins = self._graph.add("Unsqueeze", begins, self._graph.constant([1]))
+        heard = self._graph.add("Gather", padded, self._graph.add("Add", begins, places))
+        return self._graph.add("Reshape", heard, self._graph.constant([0, -1]))
 
     def _cut_at(self, x: str, begin: int, end: int) -> str:
         return self._cut(x, self._graph.constant([begin]), self._graph.constant([end]))
 
     def _cut(self, x: str, begin: str, end: str) -> str:
         return self._graph.add("Slice", x, begin, end, self._graph.constant([0]))
+
+    def _integer(self, value: int) -> str:
+        return self._graph.constant(np.array(value, np.int64))
 
     def _constant(self, values: NDArray[Any]) -> str:
         return self._graph.constant(np.asarray(values, np.float32))
