@@ -44,7 +44,7 @@ class GraphWriter:
         self._nodes.append(bytes_field(1, b"".join(fields)))
         return names[0]
 
-    def constant(self, values: NDArray[Any] | Sequence[int]) -> str:
+    def constant(self, values: NDArray[Any] | Sequence[int] | Sequence[Sequence[int]]) -> str:
         """Add a tensor of float32, uint8, int8 or int64; return its name."""
         array = np.ascontiguousarray(values)
         name = f"c{len(self._constants)}"

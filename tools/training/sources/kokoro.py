@@ -12,6 +12,7 @@ functions/convert/requirements-kokoro.txt lists, and ffmpeg.
 """
 
 import argparse
+import re
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
