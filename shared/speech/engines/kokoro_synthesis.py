@@ -32,7 +32,7 @@ STATISTICS: Final = Path(__file__).with_name("kokoro_statistics.npz")
 """Mean and variance of each channel before each normalisation, of the mixture NOBODY."""
 
 FRAME: Final = 600  # samples of the encoder's frame of 25 ms
-AROUND: Final = 8  # frames that the decoder hears around a window: its receptive field reaches 9
+AROUND: Final = 9  # frames on both sides of a window that the decoder hears
 _AROUND_SOUND = 2  # frames that the generator computes around a window, of three that it hears
 FIRST_FRAMES, _LONGER, _MOST_FRAMES = 10, 1.5, 80
 _LEAD_FRAMES = 3  # frames of the silence at the beginning that are spoken

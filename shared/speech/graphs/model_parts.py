@@ -82,7 +82,7 @@ def _read_tensor(message: memoryview) -> NDArray[Any]:
             kind = value if number == _KIND else kind
             sizes += [value] if number == _SIZE else []
         elif number in {_INT32S, _INT64S}:
-            values = np.array(list(_varints(value)))
+            values = np.array(list(_varints(value)), np.uint64).view(np.int64)
         else:
             values = np.frombuffer(value, np.float32 if number == _FLOATS else _TYPES[kind])
     return values.astype(_TYPES[kind], copy=False).reshape(sizes)

@@ -29,9 +29,12 @@ from shared.speech.engines.kokoro_synthesis import (
     KokoroNetworks,
     KokoroSynthesis,
     SignalWeights,
+    load,
 )
 from shared.speech.engines.text_interface import SpeechOptions
-from shared.speech.graphs.sessions import SessionSettings
+from shared.speech.graphs.bundle import Graph
+from shared.speech.graphs.onnx_files import ModelFacts
+from shared.speech.graphs.sessions import GraphSession, SessionSettings
 from shared.speech.signal import pitch
 from shared.speech.signal.samples import resample
 from shared.speech.signal.sound import Samples
@@ -267,6 +270,35 @@ def test_the_real_network_speaks_the_same_samples_for_the_same_text(front_end: F
     np.testing.assert_array_equal(usual, again)
     assert 1.5 < len(usual) / RATE < 4
     assert np.median(hertz[hertz > 0]) == pytest.approx(MEDIAN_HZ, rel=0.15)
+
+
+@pytest.mark.skipif(
+    not KokoroPackages().is_complete(),
+    reason="needs what functions/convert/requirements-kokoro.txt lists",
+)
+def test_windows_sound_like_the_whole_sentence_of_the_packages_own_graph() -> None:
+    symbols = "sˈʌni dˈeɪ."
+    files, content = KokoroPackages().read_files(), KokoroPackages().read_network()
+    own = GraphSession(Graph("kokoro.onnx", content, ModelFacts({}, {})), SessionSettings())
+    numbers = [files.symbols[symbol] for symbol in symbols]
+    inputs = {
+        "tokens": np.array([[0, *numbers, 0]]),
+        "style": NOBODY.style(files.voices)[len(numbers) - 1][None],
+        "speed": np.array([1 / NOBODY.tract], np.float32),
+    }
+    expected = resample(own.run(inputs, "audio").ravel(), round(RATE * NOBODY.tract), RATE)
+    spoken = spoken_by(load(NOBODY, SessionSettings()), symbols)
+    spectra = [envelopes(wave) for wave in (expected[-len(spoken) :], spoken)]
+    loud = spectra[0].mean(axis=1) > spectra[0].mean(axis=1).max() - 40
+
+    assert np.abs(np.subtract(*spectra))[loud].mean() < 4  # 2.3 dB; another style has 8
+
+
+def envelopes(wave: Samples) -> NDArray[np.float64]:
+    """Levels in dB of 32 bands of frames of 43 ms."""
+    frames = np.lib.stride_tricks.sliding_window_view(wave, 1024)[::256] * np.hanning(1024)
+    power = np.abs(np.fft.rfft(frames)[:, :512]) ** 2
+    return np.asarray(10 * np.log10(power.reshape(len(power), 32, 16).sum(axis=2) + 1e-6))
 
 
 def _phrase(*kana: str) -> AccentPhrase:
