@@ -81,12 +81,6 @@ CLIENTS: Final = 6  # the clients of a saturated server: more than it serves at 
 _HEADER_BYTES: Final = 4_000  # more than the header of any format: the bytes after it are sound
 
 
-PROCESSOR: Final = "processor time of a text (s)"
-SPEECH: Final = "speech of a text (s)"
-SAMPLE_BYTES: Final = 48_000
-"""The bytes of a second of WAV."""
-
-
 class TextPlan(NamedTuple):
     """A voice, its load for some seconds at a rate, its saturation, and repeated first sounds."""
 
@@ -153,8 +147,8 @@ async def run(*, quick: bool) -> Report:
         (
             "voice",
             "saturation (texts/s)",
-            PROCESSOR,
-            SPEECH,
+            "processor time of a text (s)",
+            "speech of a text (s)",
             "processor time of a second of speech (s)",
             "first sound of 60 characters (ms)",
         ),
@@ -170,8 +164,11 @@ async def run(*, quick: bool) -> Report:
     )
     costs = Table(
         "A server of typed text with and without Kokoro",
-        ("what", "with", "without"),
-        tuple((what, figure, without[what]) for what, figure in with_kokoro.items()),
+        ("what", "with", "without", "more"),
+        tuple(
+            (what, figure, without[what], figure - without[what])
+            for what, figure in with_kokoro.items()
+        ),
     )
     return Report("text", (loads, saturations, costs))
 

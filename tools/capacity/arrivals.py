@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from tools.capacity.parameters import PlanningError
+from tools.capacity.parameters import PlanningError, check_range
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from tools.capacity.parameters import Parameters
@@ -33,7 +32,8 @@ CURVE: Final = (
 An assumption: the shape that public sites of one time zone commonly have.
 """
 
-MOST_SIMULATED: Final = 40_000
+MOST_SIMULATED: Final = 200_000
+"""Above it each visitor stands for several; a refusal of one then is one of several at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +78,8 @@ class CrowdForecast:
     minutes: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("per_day", "peak", "minutes"):
-            number = getattr(self, name)
-            if number is not None and not (np.isfinite(number) and number > 0):
-                option = f"--{name.replace('_', '-')}"
-                raise PlanningError(f"{option} is {number:g}; it must be a number above 0.")
-        if self.flash is not None and not (np.isfinite(self.flash) and self.flash >= 1):
-            raise PlanningError(
-                f"--flash is {self.flash:g}x; it must be 1x or more, as in --flash 100x."
-            )
+        for name, least in (("per_day", 0.001), ("peak", 1e-6), ("minutes", 0.1), ("flash", 1.0)):
+            check_range(name, getattr(self, name), least, 1e9)
         if (self.per_day is None) == (self.peak is None):
             raise PlanningError("Say how many come: either --per-day N or --peak R, not both.")
 
@@ -159,49 +152,25 @@ def read_arrivals(path: Path, parameters: Parameters, chance: np.random.Generato
         "seconds": (0.0, DAY),
         "spoken": (parameters["visitor.spoken_least"], parameters["visitor.spoken_most"]),
     }
+    found: dict[str, list[float]] = {name: [] for name in limits}
+    where = str(path)
     try:
         # Spreadsheets write a mark before the first column.
         with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, strict=True)
-            columns = next(reader, ["seconds"])
-            rows = [(f"{path}, line {reader.line_num}", row) for row in reader if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise PlanningError(f"{path} cannot be read: {error}") from error
-    check_columns(path, columns, " and ".join(limits))
-    if not rows:
+            reader = csv.DictReader(file, strict=True)
+            columns = reader.fieldnames or ["seconds"]
+            if "seconds" not in columns or not set(columns) <= limits.keys():
+                raise PlanningError(f"{path} needs the column seconds, and may have spoken alone.")
+            for row in reader:
+                where = f"{path}, line {reader.line_num}"
+                for name, text in row.items():
+                    check_range(f"{where}: {name}", float(text), *limits[name])
+                    found[name].append(float(text))
+    except (OSError, KeyError, TypeError, ValueError, csv.Error) as error:
+        raise PlanningError(f"{where} cannot be read: {error}") from error
+    if not found["seconds"]:
         raise PlanningError(f"{path} has no visitors: it needs a line of columns and one for each.")
-    numbers: dict[str, list[float]] = {name: [] for name in columns}
-    for where, row in rows:
-        if len(row) != len(columns):
-            raise PlanningError(
-                f"{where}: expected {len(columns)} cells, found another number; only "
-                f"{' and '.join(limits)} are known."
-            )
-        for name, text in zip(columns, row, strict=True):
-            numbers[name].append(read_number(f"{where}: {name}", text, *limits[name]))
-    times = np.array(numbers["seconds"])
+    times = np.array(found["seconds"])
     order = np.argsort(times, kind="stable")
-    spoken = numbers.get("spoken")
-    drawn = speak(parameters, len(times), chance) if spoken is None else np.array(spoken)
-    return Arrivals(times[order], drawn[order], DAY)
-
-
-def check_columns(path: Path, columns: Sequence[str], known: str) -> None:
-    for column in columns:
-        if column not in known.split(" and "):
-            raise PlanningError(f"{path} has the column {column!r}; only {known} are known.")
-    if "seconds" not in columns:
-        raise PlanningError(f"{path} has no column 'seconds', which says when a visitor comes.")
-    if len(set(columns)) < len(columns):
-        raise PlanningError(f"{path} has a column twice; name each once.")
-
-
-def read_number(what: str, text: str, least: float, most: float) -> float:
-    """Return the number in a cell."""
-    try:
-        number = float(text)
-    except ValueError:
-        raise PlanningError(f"{what} is {text!r}, which is no number.") from None
-    if not least <= number <= most:
-        raise PlanningError(f"{what} is {text}; it must be from {least:g} to {most:g}.")
-    return number
+    spoken = np.array(found["spoken"] or speak(parameters, len(times), chance))
+    return Arrivals(times[order], spoken[order], DAY)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from infra.local.cloud.push_flow import FlowLimits, PushFlow
+from tools.capacity.parameters import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from simpy.events import Event
 
-    from tools.capacity.parameters import Duration, Parameters
+    from tools.capacity.parameters import Parameters
 
     Steps = Generator[Event, Any, Any]
 
@@ -126,7 +127,8 @@ class Service:
     requests that wait.
 
     Attributes:
-        minimum: warm instances by the second of the simulation.
+        minimum: instances that stay warm.
+        turns: the conversions at once in an instance, of which `cpus` compute.
         active_area: seconds of instances that had a request or were starting.
         idle_area: seconds of minimum instances that had none.
     """
@@ -134,18 +136,19 @@ class Service:
     def __init__(
         self,
         world: World,
-        start: Duration,
         *,
+        start: str,
         slots: int,
-        cpus: int,
-        minimum: Callable[[float], int],
+        minimum: int,
         maximum: int,
-        patience: float,
-        turns: int,
+        size: tuple[int, int],
     ) -> None:
-        self.world, self.env, self._start_work, self.slots = world, world.env, start, slots
-        self.cpus, self.minimum, self.patience, self.turns = cpus, minimum, patience, turns
+        parameters = world.parameters
+        self._start_work = Duration(parameters[start] / parameters["start.boost"], 0.1)
+        self.world, self.env, self.slots, self.minimum = world, world.env, slots, minimum
+        (self.cpus, self.turns), self.patience = size, parameters["cloud_run.patience"]
         self.maximum = math.ceil(maximum / world.weight)
+        self.least = min(math.ceil(minimum / world.weight), self.maximum)
         self.instances: list[ServiceInstance] = []
         self._waiting: deque[Event] = deque()
         self._asked = self.env.event()
@@ -158,10 +161,6 @@ class Service:
             self._make_ready(instance)
         self.env.process(self.scale_by_metrics())
         self.env.process(self.scale_on_demand())
-
-    @property
-    def least(self) -> int:
-        return min(math.ceil(self.minimum(self.env.now) / self.world.weight), self.maximum)
 
     @property
     def count(self) -> int:
@@ -212,7 +211,7 @@ class Service:
         active = weight * (self.active + self.starting)
         self._busy_area += passed * self.busy
         self.active_area += passed * active
-        self.idle_area += passed * max(0, self.minimum(self._changed) - active)
+        self.idle_area += passed * max(0, self.minimum - active)
         self._changed = self.env.now
 
     def _has_room(self) -> bool:

@@ -6,24 +6,31 @@ import argparse
 import math
 import sys
 import time
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 from rich.console import Console
 from rich.markdown import Markdown
 
+from tools.benchmarks.report import marks, with_part
 from tools.capacity import report
 from tools.capacity.arrivals import DAY, CrowdForecast, read_arrivals
 from tools.capacity.outcome import Target
-from tools.capacity.parameters import Duration, Parameters, PlanningError, read_parameters
-from tools.capacity.search import Study, search
-from tools.capacity.settings import BusyHours, Quota, Settings, Signing
+from tools.capacity.parameters import (
+    Duration,
+    Parameters,
+    PlanningError,
+    check_range,
+    read_parameters,
+)
+from tools.capacity.search import SEARCHED, Study, search
+from tools.capacity.settings import GIB_OF_CPUS, MOST, Quota, Settings, Signing
 from tools.capacity.simulation import Simulation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tools.capacity.arrivals import Arrivals
 
@@ -31,15 +38,11 @@ ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "scale.md"
 PAGE_PICTURE: Final = ROOT / "docs" / "images" / "scale.svg"
 PICTURE: Final = ROOT / ".local" / "capacity.svg"
-MOST_OWN_CHARACTERS: Final = 1_000_000
 MINUTES: Final = {1: 60.0, 10: 30.0, 100: 5.0, 1_000: 5.0, 10_000: 5.0}
 """Simulated minutes for each rate in voices a second of `--sizes`."""
 
 BURSTS: Final = (30.0, 90.0, 150.0, 210.0, 270.0)
 """Seconds at which the client of `--sizes` uploads as many recordings as it may."""
-
-MOST: Final = 20_000
-"""More instances than any of these rates needs."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -72,31 +75,23 @@ def parser() -> Parser:
     add, number = crowd.add_argument, number_from
     add("--per-day", type=number, metavar="N", help="visitors of a day")
     add("--peak", type=number, metavar="R", help="visitors a second at the busiest")
-    add("--flash", type=factor_from, metavar="100x", help="a crowd within a minute")
+    add("--flash", type=number, metavar="100x", help="a crowd within a minute")
     text = "CSV with the column seconds (since midnight), perhaps also spoken"
     add("--arrivals", type=Path, metavar="FILE", help=text)
     add("--minutes", type=number, metavar="M", help="simulate only the busiest minutes")
-    add("--leaving", type=number, metavar="SHARE", help="of the visitors")
-    text = "of the visitors type instead of speaking"
-    add("--texts", type=number, metavar="SHARE", help=text)
-    add("--live", type=number, metavar="SHARE", help="of the visitors speak into a WebSocket")
+    add("--texts", type=number, default=0.0, metavar="SHARE", help="of them type")
+    add("--live", type=number, default=0.0, metavar="SHARE", help="of them use a WebSocket")
     text = "characters of their own voice that visitors make meanwhile"
     add("--own-characters", type=number, default=0.0, metavar="N", help=text)
     deployed = parser.add_argument_group("what is deployed (defaults of the Terraform module)")
-    add = deployed.add_argument
-    add("--min-instances", type=int, default=1, metavar="N")
-    add("--api-min-instances", type=int, default=0, metavar="N")
-    add("--on-upload-min-instances", type=int, default=1, metavar="N")
-    text = "of each service; the planner says how many it took"
-    add("--max-instances", type=int, default=1000, metavar="N", help=text)
-    add("--busy-hours", type=hours_from, metavar="FROM-TO=N")
-    add("--convert-cpu", type=int, default=2, choices=(1, 2, 4, 8))
-    add("--convert-concurrency", type=int, metavar="N")
-    add("--api-concurrency", type=int, default=500, metavar="N")
-    add("--signing", type=Signing, choices=tuple(Signing), default=Signing.IAM)
-    add("--upload-shards", type=int, default=1, metavar="N")
-    add("--warm-ups-at-once", type=int, default=80, metavar="N")
-    add("--without-quotas", action="store_true", help="take all quotas for raised")
+    for name, value in asdict(Settings()).items():
+        if name not in {"delivery_attempts", "lifted", "warm_up"}:
+            known: Any = {"convert_cpu": GIB_OF_CPUS, "signing": Signing}.get(name)
+            option, shown = f"--{name.replace('_', '-')}", None if known else "N"
+            kind = type(value or 0)
+            deployed.add_argument(option, type=kind, default=value, choices=known, metavar=shown)
+    text = "take all quotas for raised"
+    deployed.add_argument("--without-quotas", action="store_true", help=text)
     add = parser.add_argument_group("what is wanted").add_argument
     text = 'search the cheapest settings, as in "p95 <= 1.0 s"'
     add("--target", metavar="TARGET", help=text)
@@ -112,25 +107,9 @@ def parser() -> Parser:
 
 def number_from(text: str) -> float:
     try:
-        return float(text.replace(",", "").replace("_", ""))
+        return float(text.replace(",", "").rstrip("x "))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
-
-
-def factor_from(text: str) -> float:
-    return number_from(text.strip().removesuffix("x"))
-
-
-def hours_from(text: str) -> BusyHours:
-    try:
-        hours, _, count = text.partition("=")
-        begin, _, end = hours.partition("-")
-        busy = BusyHours(int(begin), int(end), int(count))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not written like 20-22=50") from None
-    if not 0 <= busy.begin < busy.end <= 24 or busy.min_instances < 0:  # noqa: PLR2004 - hours
-        raise argparse.ArgumentTypeError(f"{text!r} needs 0 <= FROM < TO <= 24 and N >= 0")
-    return busy
 
 
 def plan(wish: argparse.Namespace, console: Console) -> None:
@@ -146,7 +125,7 @@ def plan(wish: argparse.Namespace, console: Console) -> None:
     settings = settings_from(wish)
     arrivals = arrivals_from(wish, parameters).sample()
     study = Study(parameters, arrivals, wish.seed)
-    cold = replace(settings, min_instances=0, busy_hours=None)
+    cold = replace(settings, min_instances=0)
     deployments = {
         "without warm-up": replace(cold, warm_up=False),
         "with warm-up": cold,
@@ -160,7 +139,7 @@ def plan(wish: argparse.Namespace, console: Console) -> None:
         console.print("simulating the cheapest settings ...")
         found = search(study, target, settings)
     length = "in a day" if arrivals.seconds == DAY else f"in {arrivals.seconds / 60:g} min"
-    flash = "" if wish.flash is None else f", with a crowd of {wish.flash:g} times within a minute"
+    flash = f", with a crowd of {wish.flash:g} times within a minute" if wish.flash else ""
     title = f"{done[0].visitors:,} visitors {length}{flash}"
     picture = PAGE_PICTURE if wish.write else wish.picture
     drawn = summaries if found is None else {**summaries, "as found": found.summary}
@@ -169,12 +148,18 @@ def plan(wish: argparse.Namespace, console: Console) -> None:
     console.print(Markdown(f"{title}.\n\n{text}"))
     console.print(f"{picture}, after {time.perf_counter() - begin:.0f} s")
     if wish.write_tfvars is not None and found is not None:
-        written = report.write_variables(wish.write_tfvars, title, found)
-        console.print(written, soft_wrap=True)
+        console.print(report.write_variables(wish.write_tfvars, title, found), soft_wrap=True)
     if wish.write:
         shown = "![Visitors, waits, converters and lost voices over the day](images/scale.svg)"
-        part = f"{title}.\n\n{shown}\n\n{text}"
-        PAGE.write_text(report.with_part(PAGE.read_text(), "day", part))
+        write_parts({"day": f"{title}.\n\n{shown}\n\n{text}"})
+
+
+def write_parts(parts: Mapping[str, str]) -> None:
+    """Bring parts into the page, each between its marks."""
+    page = PAGE.read_text()
+    for name, part in parts.items():
+        page = with_part(page, *marks(name, "planned"), part)
+    PAGE.write_text(page)
 
 
 def write_sizes(console: Console, seed: int) -> None:
@@ -186,7 +171,7 @@ def write_sizes(console: Console, seed: int) -> None:
     for rate, minutes in MINUTES.items():
         console.print(f"simulating {rate:,} voices a second ...")
         crowd = CrowdForecast(peak=float(rate), minutes=minutes)
-        arrivals = crowd.arrivals(parameters, np.random.default_rng(seed)).sample()
+        arrivals = crowd.arrivals(parameters, np.random.default_rng(seed)).sample(SEARCHED)
         settings = replace(warm_settings(parameters, rate), lifted=frozenset(Quota))
         found[rate] = Study(parameters, arrivals, seed).simulate(settings)
     half = parameters.replaced({"visitor.live": Duration(0.5)})
@@ -202,11 +187,9 @@ def write_sizes(console: Console, seed: int) -> None:
         for row, bursts in ((name, ()), (f"{name}, and the client", BURSTS)):
             beside = replace(arrivals, bursts=bursts)
             compared[row] = Simulation(visitors, settings, beside, seed=seed).run()
-    page = PAGE.read_text()
-    for name, part in (("sizes", report.sizes(found)), ("client", report.greedy(compared))):
-        console.print(Markdown(part))
-        page = report.with_part(page, name, part)
-    PAGE.write_text(page)
+    parts = {"sizes": report.sizes(found), "client": report.greedy(compared)}
+    console.print(Markdown("\n\n".join(parts.values())))
+    write_parts(parts)
 
 
 def warm_settings(parameters: Parameters, rate: float) -> Settings:
@@ -222,25 +205,19 @@ def warm_settings(parameters: Parameters, rate: float) -> Settings:
 
 
 def parameters_from(wish: argparse.Namespace) -> Parameters:
-    given = {name: getattr(wish, name) for name in ("leaving", "texts", "live")}
-    shares = {name: share for name, share in given.items() if share is not None}
-    for name, share in shares.items():
-        if not 0 <= share < 1:
-            raise PlanningError(f"--{name} is {share:g}; it is a share from 0 to below 1.")
-    if shares.get("texts", 0) + shares.get("live", 0) >= 1:
-        raise PlanningError("--texts and --live are shares that together must be below 1.")
-    if not 0 <= wish.own_characters <= MOST_OWN_CHARACTERS:
-        raise PlanningError(f"--own-characters must be from 0 to {MOST_OWN_CHARACTERS:,}.")
-    wanted = shares | {"own_characters": wish.own_characters}
-    changes = {f"visitor.{name}": Duration(share) for name, share in wanted.items()}
-    return read_parameters().replaced(changes)
+    check_range("texts", wish.texts, 0, 0.999 - wish.live)
+    check_range("live", wish.live, 0, 0.999)
+    check_range("own_characters", wish.own_characters, 0, 1e6)
+    shares = {name: getattr(wish, name) for name in ("texts", "live", "own_characters")}
+    return read_parameters().replaced(
+        {f"visitor.{name}": Duration(share) for name, share in shares.items()}
+    )
 
 
 def settings_from(wish: argparse.Namespace) -> Settings:
-    given = {each.name: getattr(wish, each.name, None) for each in fields(Settings)}
-    lifted = frozenset(Quota) if wish.without_quotas else frozenset()
-    chosen = {name: value for name, value in given.items() if value is not None}
-    return Settings(**chosen, lifted=lifted)
+    names = {each.name for each in fields(Settings)}
+    given = {name: value for name, value in vars(wish).items() if name in names}
+    return Settings(**given, lifted=frozenset(Quota if wish.without_quotas else ()))
 
 
 def arrivals_from(wish: argparse.Namespace, parameters: Parameters) -> Arrivals:

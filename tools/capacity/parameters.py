@@ -25,6 +25,13 @@ class PlanningError(Exception):
     """The planner cannot do what was asked; the message is one sentence for the user."""
 
 
+def check_range(name: str, number: float | None, least: float, most: float) -> None:
+    """Raise PlanningError if a number is given and not in its range."""
+    if number is not None and not least <= number <= most:
+        option = f"--{name.replace('_', '-')}" if name.isidentifier() else name
+        raise PlanningError(f"{option} is {number:g}; it must be from {least:g} to {most:g}.")
+
+
 @dataclass(frozen=True, slots=True)
 class Duration:
     """A lognormal duration that may grow with the length of the speech.
@@ -115,4 +122,5 @@ def read_duration(entry: Mapping[str, Any], results: Path) -> Duration:
     figure = float(row[entry["column"]])
     if "less" in entry:
         figure -= float(cells(entry["less"])[entry["column"]])
-    return Duration(max(0.0, factor * figure))
+    figure = max(0.0, factor * figure)
+    return Duration(0.0, 0.0, figure) if "per_spoken" in entry else Duration(figure)

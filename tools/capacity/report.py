@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -94,34 +93,16 @@ def advice(summaries: Mapping[str, Summary], found: Found, target: Target) -> li
     if found.in_the_way:
         quotas = " and ".join(found.in_the_way)
         lines.append(f"No settings keep {target} within these quotas: {quotas}. Raise them first.")
-    if found.holds:
-        return [
-            *lines,
-            f"The cheapest settings found that keep {target}, as settings of Terraform:",
-        ]
-    reached = seconds(summary.percentiles[target.percentile])
-    return [
-        *lines,
-        (
-            f"No settings that were tried keep {target}; the best have p{target.percentile} = "
-            f"{reached} s:"
-        ),
-    ]
+    reached = f"p{target.percentile} = {seconds(summary.percentiles[target.percentile])} s"
+    what = f"The cheapest settings found that keep {target}, as settings of Terraform:"
+    none = f"No settings that were tried keep {target}; the best have {reached}:"
+    return [*lines, what if found.holds else none]
 
 
 def seconds(number: float) -> str:
     if math.isinf(number):
         return "never"
     return "-" if math.isnan(number) else f"{number:.2f}"
-
-
-def with_part(text: str, name: str, part: str) -> str:
-    """Return the text of a page with the part between its marks replaced."""
-    begin, end = f"<!-- planned {name}: begin -->", f"<!-- planned {name}: end -->"
-    marked = re.compile(f"{re.escape(begin)}\n.*?{re.escape(end)}", re.DOTALL)
-    if len(marked.findall(text)) != 1:
-        raise PlanningError(f"The page needs the lines {begin!r} and {end!r} once, in this order.")
-    return marked.sub(lambda _: f"{begin}\n\n{part}\n\n{end}", text)
 
 
 def draw(path: Path, title: str, summaries: Mapping[str, Summary]) -> None:
@@ -154,11 +135,8 @@ def draw(path: Path, title: str, summaries: Mapping[str, Summary]) -> None:
 
 def check_variables_file(path: Path) -> None:
     """Raise PlanningError if Terraform would not read a file, or it has others' variables."""
-    if path.suffix != ".tfvars":
-        raise PlanningError(
-            f"{path} does not end with .tfvars, so Terraform would not read it; "
-            "name it capacity.auto.tfvars."
-        )
+    if not path.name.endswith(".auto.tfvars"):
+        raise PlanningError(f"Terraform would not read {path}; name it capacity.auto.tfvars.")
     if not path.parent.is_dir():
         raise PlanningError(f"{path.parent} is not a folder; make it, or name another one.")
     if path.exists() and not path.read_text(encoding="utf-8", errors="replace").startswith(NOTICE):
@@ -176,14 +154,10 @@ def write_variables(path: Path, title: str, found: Found) -> str:
     lifted = "".join(f"# Needs a higher quota: {quota}.\n" for quota in found.in_the_way)
     settings = summary.settings.terraform(summary.most_instances)
     path.write_text(f"{NOTICE}# {title}.\n{lifted}\n{settings}\n", encoding="utf-8")
-    if path.name.endswith(".auto.tfvars"):
-        return (
-            f"{path}: Terraform reads it after terraform.tfvars and replaces the groups of that "
-            "file as wholes: write what else you have in them into this file, too."
-        )
-    if path.name == "terraform.tfvars":
-        return f"{path}: Terraform reads it by itself."
-    return f'{path}: Terraform reads it with -var-file="{path.name}".'
+    return (
+        f"{path}: Terraform reads it after terraform.tfvars and replaces the groups of that "
+        "file as wholes: write what else you have in them into this file, too."
+    )
 
 
 def sizes(found: Mapping[int, Summary]) -> str:

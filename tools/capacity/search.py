@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from tools.capacity.arrivals import DAY, HOUR, CrowdForecast
+from tools.capacity.arrivals import DAY, CrowdForecast
 from tools.capacity.outcome import Summary, summarise
 from tools.capacity.parameters import PlanningError
-from tools.capacity.settings import MOST_SHARDS, BusyHours, Quota, Settings, Signing
+from tools.capacity.settings import MOST_SHARDS, Quota, Settings, Signing
 from tools.capacity.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from tools.capacity.parameters import Parameters
 
 CONVERTERS: Final = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256)
-"""Minimum instances of the converter in the busiest hour."""
+"""Minimum instances of the converter."""
 
 CPUS: Final = (1, 2, 4)
 FUNCTIONS: Final = ((0, 1, 500), (1, 1, 500), (1, 1, 50), (2, 2, 20), (8, 8, 20), (24, 16, 20))
 """Minimum instances of api and on_upload, and the api's concurrency: the dearer, the later."""
+
+SEARCHED: Final = 40_000
+"""The most visitors of a simulation while the search goes on; what it finds is simulated with all."""
 
 FEW: Final = 5_000
 """Visitors whose simulation needs no processes."""
@@ -52,6 +55,9 @@ class Study:
     def simulate(self, settings: Settings) -> Summary:
         simulation = Simulation(self.parameters, settings, self.arrivals, seed=self.seed)
         return summarise(simulation.run())
+
+    def sample(self, most: int) -> Study:
+        return replace(self, arrivals=self.arrivals.sample(most))
 
     def simulate_all(self, function: Callable[[T], Summary], values: Iterable[T]) -> list[Summary]:
         """Call a function that simulates for each value, two at a time if it takes long."""
@@ -79,18 +85,18 @@ def search(study: Study, target: Target, settings: Settings) -> Found:
     Raises:
         PlanningError: not even a single visitor could be served as fast.
     """
-    few = ALONE.arrivals(study.parameters, np.random.default_rng(study.seed))
+    visitors = ALONE.arrivals(study.parameters, np.random.default_rng(study.seed))
     warm = replace(settings, min_instances=2, api_min_instances=2, on_upload_min_instances=2)
-    alone = replace(study, arrivals=few).simulate(replace(warm, lifted=frozenset(Quota)))
+    alone = replace(study, arrivals=visitors).simulate(replace(warm, lifted=frozenset(Quota)))
     if not target.holds(alone.waits):
         raise PlanningError(
             f"No settings can keep {target}: p{target.percentile} is "
             f"{alone.percentiles[target.percentile]:.2f} s even where every visitor finds idle "
             "instances and no quota is near, by the durations in tools/capacity/parameters.toml."
         )
-    usual = settings.lifted
+    usual, few = settings.lifted, study.sample(SEARCHED)
     while True:
-        best = study.simulate(candidate(study, settings, FUNCTIONS[-1], settings.convert_cpu))
+        best = few.simulate(candidate(settings, FUNCTIONS[-1], settings.convert_cpu))
         if target.holds(best.waits) or not best.quotas:
             break
         settings = without(frozenset(best.quotas), settings)
@@ -99,10 +105,10 @@ def search(study: Study, target: Target, settings: Settings) -> Found:
         True,
         hi=len(FUNCTIONS) - 1,
         key=lambda each: target.holds(
-            study.simulate(candidate(study, settings, each, settings.convert_cpu)).waits
+            few.simulate(candidate(settings, each, settings.convert_cpu)).waits
         ),
     )
-    tried = study.simulate_all(partial(cheapest, study, target, settings, FUNCTIONS[place]), CPUS)
+    tried = few.simulate_all(partial(cheapest, few, target, settings, FUNCTIONS[place]), CPUS)
     holding = [each for each in tried if target.holds(each.waits)]
     # The simulated time stands for a day, in which the minimum instances are paid for.
     chosen = min(
@@ -113,7 +119,9 @@ def search(study: Study, target: Target, settings: Settings) -> Found:
             else each.percentiles[target.percentile]
         ),
     )
-    return Found(chosen, bool(holding), tuple(q for q in Quota if q in settings.lifted - usual))
+    shown = study.simulate(chosen.settings)
+    in_the_way = tuple(quota for quota in Quota if quota in settings.lifted - usual)
+    return Found(shown, target.holds(shown.waits), in_the_way)
 
 
 def cheapest(
@@ -123,7 +131,7 @@ def cheapest(
 
     @cache
     def simulated(count: int) -> Summary:
-        return study.simulate(candidate(study, settings, functions, cpus, count))
+        return study.simulate(candidate(settings, functions, cpus, count))
 
     # Most crowds need no warm converters, because on-demand scaling is fast enough.
     if target.holds(simulated(0).waits):
@@ -135,28 +143,19 @@ def cheapest(
 
 
 def candidate(
-    study: Study,
     settings: Settings,
     functions: tuple[int, int, int],
     cpus: int,
     converters: int = CONVERTERS[-1],
 ) -> Settings:
-    """Return settings to try; the warm converters are there in the busiest hour and around it."""
+    """Return settings to try."""
     api, on_upload, concurrency = functions
-    most, arrivals = settings.max_instances, study.arrivals
-    warm = min(converters, most)
-    minutes, begins = np.histogram(arrivals.times, bins=max(1, round(arrivals.seconds / 60)))
-    busiest = arrivals.begin + float(begins[minutes.argmax()])
-    hours = BusyHours(
-        int((busiest - 300) // HOUR), min(24, int((busiest + 1500) // HOUR) + 1), warm
-    )
-    is_always = converters <= 1 or arrivals.seconds <= HOUR
+    most = settings.max_instances
     return replace(
         settings,
-        min_instances=warm if is_always else 1,
+        min_instances=min(converters, most),
         api_min_instances=min(api, most),
         on_upload_min_instances=min(on_upload, most),
-        busy_hours=None if is_always else hours,
         convert_cpu=cpus,
         convert_concurrency=None,
         api_concurrency=concurrency,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from tools.capacity.parameters import PlanningError
+from tools.capacity.parameters import check_range
 
 Instances = Mapping[str, int]
 """A number of instances of each service, by its name."""
@@ -16,6 +16,9 @@ Instances = Mapping[str, int]
 CONVERSIONS_PER_CPU: Final = 2
 MOST_INSTANCES: Final = 1000
 """The most that Terraform's variable allows."""
+
+MOST: Final = 20_000
+"""More instances than any rate of a million visitors an hour needs."""
 
 MOST_SHARDS: Final = 32
 """The most that Terraform's `storage.shards` allows."""
@@ -46,15 +49,6 @@ class Quota(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class BusyHours:
-    """Full hours of the day with more warm instances of the converter."""
-
-    begin: int
-    end: int
-    min_instances: int
-
-
-@dataclass(frozen=True, slots=True)
 class Settings:
     """A deployment.
 
@@ -71,7 +65,6 @@ class Settings:
     api_min_instances: int = 0
     on_upload_min_instances: int = 1
     max_instances: int = MOST_INSTANCES
-    busy_hours: BusyHours | None = None
     convert_cpu: int = 2
     convert_concurrency: int | None = None
     api_concurrency: int = 500
@@ -82,21 +75,11 @@ class Settings:
     lifted: frozenset[Quota] = frozenset()
 
     def __post_init__(self) -> None:
-        most = self.max_instances
-        for name, least, highest in (
-            ("min_instances", 0, most),
-            ("api_min_instances", 0, most),
-            ("on_upload_min_instances", 0, most),
-            ("max_instances", 1, math.inf),
-            ("convert_concurrency", 1, 1000),
-            ("api_concurrency", 1, 1000),
-            ("upload_shards", 1, MOST_SHARDS),
-            ("warm_ups_at_once", 1, 1000),
-        ):
-            number = getattr(self, name)
-            if number is not None and not least <= number <= highest:
-                option = f"--{name.replace('_', '-')}"
-                raise PlanningError(f"{option} is {number}; it must be from {least} to {highest}.")
+        for name in ("min_instances", "api_min_instances", "on_upload_min_instances"):
+            check_range(name, getattr(self, name), 0, self.max_instances)
+        for name in ("max_instances", "convert_concurrency", "api_concurrency", "warm_ups_at_once"):
+            check_range(name, getattr(self, name), 1, MOST)
+        check_range("upload_shards", self.upload_shards, 1, MOST_SHARDS)
 
     @property
     def slots(self) -> int:
@@ -119,19 +102,14 @@ class Settings:
         }
         containers = most["convert"] + used["live"] + math.ceil(used["live"] / 5)
         functions = most["api"] + most["on_upload"] + OTHER_FUNCTIONS
-        convert: dict[str, object] = {
-            "cpu": f'"{self.convert_cpu}"',
-            "memory": f'"{self.gib:g}Gi"',
-            "concurrency": self.slots,
-            "min_instances": self.min_instances,
-            "max_instances": most["convert"],
-        }
-        if self.busy_hours is not None:
-            hours = self.busy_hours
-            crowd = {"from": hours.begin, "to": hours.end, "min_instances": hours.min_instances}
-            convert["busy_hours"] = in_braces({"crowd": in_braces(crowd)})
         groups: dict[str, dict[str, object]] = {
-            "convert": convert,
+            "convert": {
+                "cpu": f'"{self.convert_cpu}"',
+                "memory": f'"{self.gib:g}Gi"',
+                "concurrency": self.slots,
+                "min_instances": self.min_instances,
+                "max_instances": most["convert"],
+            },
             "api": {
                 "concurrency": self.api_concurrency,
                 "min_instances": self.api_min_instances,
@@ -149,9 +127,8 @@ class Settings:
             "signing": {"method": f'"{self.signing}"'},
             "storage": {"shards": self.upload_shards},
         }
-        return "\n".join(f"{name:9} = {in_braces(group)}" for name, group in groups.items())
-
-
-def in_braces(values: Mapping[str, object]) -> str:
-    """Return an object of Terraform's language."""
-    return f"{{ {', '.join(f'{name} = {value}' for name, value in values.items())} }}"
+        lines = []
+        for name, group in groups.items():
+            settings = ", ".join(f"{setting} = {value}" for setting, value in group.items())
+            lines.append(f"{name:9} = {{ {settings} }}")
+        return "\n".join(lines)

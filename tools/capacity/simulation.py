@@ -24,8 +24,6 @@ from tools.capacity.parameters import Duration
 from tools.capacity.settings import Quota, Signing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from simpy.events import Event
 
     from tools.capacity.arrivals import Arrivals
@@ -35,9 +33,6 @@ if TYPE_CHECKING:
 
 AFTERWARDS: Final = 3_600.0
 """Seconds after the last arrival for which voices without an end are simulated."""
-
-PLACES_PER_CONVERSION: Final = 2
-"""Messages in a converter, of which the others wait for their turn."""
 
 MOST_UNFINISHED: Final = 30
 """Voices that one client may have unfinished at once."""
@@ -93,14 +88,30 @@ class Simulation:
             self.visits += [replace(client) for _ in range(MOST_UNFINISHED)]
         self.visits.sort(key=attrgetter("arrived"))
         self.quotas = rate_limits(parameters, settings.upload_shards, arrivals.weight)
-        self.services = {"api": self.function("api", settings.api_concurrency)}
-        on_upload = int(parameters["deployed.on_upload_concurrency"])
-        self.services["on_upload"] = self.function("on_upload", on_upload)
-        places, patience = PLACES_PER_CONVERSION * settings.slots, parameters["cloud_run.patience"]
-        self.services["convert"] = self.container(places, self.converters, patience)
-        sockets, patience = int(parameters["deployed.sockets"]), parameters["line.first_word"]
-        self.services["live"] = self.container(sockets, lambda _: 0, patience)
+        on_upload, sockets = (
+            int(parameters[f"deployed.{name}"]) for name in ("on_upload_concurrency", "sockets")
+        )
+        container, places = (settings.convert_cpu, settings.slots), 2 * settings.slots
+        # Half of the messages in a converter wait for their turn.
+        self.services = {
+            name: Service(
+                world,
+                start=f"start.{start}",
+                slots=slots,
+                minimum=minimum,
+                maximum=settings.max_instances,
+                size=size,
+            )
+            for name, start, slots, minimum, size in (
+                ("api", "api", settings.api_concurrency, settings.api_min_instances, (1, 1)),
+                ("on_upload", "on_upload", on_upload, settings.on_upload_min_instances, (1, 1)),
+                ("convert", "convert", places, settings.min_instances, container),
+                ("live", "convert", sockets, 0, container),
+            )
+        }
         self.api, self.on_upload, self.convert, self.live = self.services.values()
+        # A visitor who has no connection by then uploads.
+        self.live.patience = parameters["line.first_word"]
         self.uploads, self.conversions, self.texts = (
             PushSubscription(world, settings.delivery_attempts) for _ in range(3)
         )
@@ -131,42 +142,6 @@ class Simulation:
         for service in self.services.values():
             service.account()
         return self
-
-    # ---- the deployment
-
-    def converters(self, now: float) -> int:
-        """Return the minimum of warm converters at a second of the simulation."""
-        least, hours = self.settings.min_instances, self.settings.busy_hours
-        hour = (self.arrivals.begin + now) / 3600
-        is_busy = hours is not None and hours.begin <= hour < hours.end
-        return max(least, hours.min_instances) if hours is not None and is_busy else least
-
-    def function(self, name: str, slots: int) -> Service:
-        parameters, least = self.parameters, getattr(self.settings, f"{name}_min_instances")
-        return Service(
-            self.world,
-            Duration(parameters[f"start.{name}"] / parameters["start.boost"], 0.1),
-            slots=slots,
-            cpus=int(parameters["deployed.function_cpus"]),
-            minimum=lambda _: least,
-            maximum=self.settings.max_instances,
-            patience=parameters["cloud_run.patience"],
-            turns=1,
-        )
-
-    def container(self, slots: int, minimum: Callable[[float], int], patience: float) -> Service:
-        """Return the service convert, or live, which is the same image."""
-        parameters, settings = self.parameters, self.settings
-        return Service(
-            self.world,
-            Duration(parameters["start.convert"] / parameters["start.boost"], 0.1),
-            slots=slots,
-            cpus=settings.convert_cpu,
-            minimum=minimum,
-            maximum=settings.max_instances,
-            patience=patience,
-            turns=settings.slots,
-        )
 
     # ---- the way of a voice
 

@@ -20,9 +20,12 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     ("arguments", "sentence"),
     [
         (["--per-day", "many"], "'many' is no number"),
-        (["--per-day", "-5"], "--per-day is -5; it must be a number above 0."),
+        (["--per-day", "-5"], "--per-day is -5; it must be from 0.001 to"),
         (["--per-day", "10", "--target", "fast"], 'write it like "p95 <= 1.0 s"'),
-        (["--per-day", "10", "--busy-hours", "9-8=3"], "needs 0 <= FROM < TO <= 24"),
+        (
+            ["--per-day", "9", "--live", "0.7", "--texts", "0.4"],
+            "--texts is 0.4; it must be from 0 to",
+        ),
         (["--per-day", "9", "--min-instances", "5", "--max-instances", "3"], "must be from 0 to 3"),
         (["--arrivals", "nobody.csv"], "nobody.csv cannot be read"),
         (["--arrivals", "nobody.csv", "--per-day", "3"], "--arrivals says who comes"),
@@ -66,13 +69,13 @@ def test_a_plan_is_printed_drawn_and_written_as_variables_that_the_deployment_ha
 def test_variables_of_somebody_else_are_not_overwritten(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    mine = tmp_path / "terraform.tfvars"
+    mine = tmp_path / "mine.auto.tfvars"
     mine.write_text('project_id = "mine"\n')
     arguments = ["--per-day", "10", "--target", "p95 <= 1.5 s", "--write-tfvars"]
 
     assert "they would be lost" in said(capsys, *arguments, str(mine))
     assert mine.read_text() == 'project_id = "mine"\n'
-    assert "would not read it" in said(capsys, *arguments, str(tmp_path / "plan.txt"))
-    assert "is not a folder" in said(capsys, *arguments, str(tmp_path / "no" / "plan.tfvars"))
+    assert "would not read" in said(capsys, *arguments, str(tmp_path / "plan.txt"))
+    assert "is not a folder" in said(capsys, *arguments, str(tmp_path / "no" / "plan.auto.tfvars"))
     without_target = ["--per-day", "10", "--write-tfvars", str(tmp_path / "plan.tfvars")]
     assert "needs a --target" in said(capsys, *without_target)

@@ -19,7 +19,7 @@ from tests.unit.capacity.planning import (
 from tools.capacity.arrivals import Arrivals, CrowdForecast
 from tools.capacity.outcome import summarise
 from tools.capacity.parameters import Duration
-from tools.capacity.settings import BusyHours, Quota, Settings, Signing
+from tools.capacity.settings import Quota, Settings, Signing
 from tools.capacity.simulation import Simulation, VoiceEnd
 
 DEPLOYMENTS = st.builds(
@@ -155,16 +155,22 @@ def test_signing_calls_beyond_the_quota_of_a_minute_are_refused() -> None:
     assert not again.quotas
 
 
-def test_idle_minimum_instances_are_paid_for_and_more_in_the_busy_hours() -> None:
+def test_idle_minimum_instances_and_their_probes_are_paid_for() -> None:
     quiet = Arrivals(np.array([10.0]), np.array([2.0]), 7200.0)
     settings = Settings(on_upload_min_instances=0, min_instances=2, max_instances=10)
     rate = 2 * PARAMETERS["price.idle_cpu_second"] + PARAMETERS["price.idle_gib_second"]
     summary = summary_of(PARAMETERS, settings, quiet)
     assert summary.bill["idle minimum instances"] == pytest.approx(2 * 7200 * rate, rel=0.01)
-    busy = replace(settings, busy_hours=BusyHours(1, 2, 6))
-    summary = summary_of(PARAMETERS, busy, quiet)
-    idle = summary.bill["idle minimum instances"]
-    assert idle == pytest.approx((2 + 6) * 3600 * rate, rel=0.01)
+    # A probe every ten seconds is billed as a tenth of a second at work.
+    working = 2 * PARAMETERS["price.cpu_second"] + PARAMETERS["price.gib_second"]
+    probes = 2 * 720 * 0.1 * working
+    assert summary.bill["their liveness probes"] == pytest.approx(probes, rel=0.01)
+    # Nobody is a visitor of a month with less than 10 000: no assessment is paid for.
+    assert summary.options["`app_check`"] == 0.0
+    crowd = summary_of(
+        PARAMETERS, settings, replace(quiet, times=np.full(200, 10.0), spoken=np.full(200, 2.0))
+    )
+    assert crowd.options["`app_check`"] == pytest.approx(8 / 360)
 
 
 def test_whoever_is_refused_waits_in_line_and_is_served_in_the_next_minute() -> None:

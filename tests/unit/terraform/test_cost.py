@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tools.benchmarks.cost import CONTAINER, Measurement, make_report
+from tools.benchmarks.cost import CONTAINER, VoiceUse, make_report
 from tools.capacity import billing
 from tools.capacity.parameters import read_parameters
 
@@ -32,27 +32,26 @@ def test_what_is_paid_for_is_what_terraform_makes(
 
 
 def test_a_month_has_the_price_of_assessments_probes_and_a_domain() -> None:
-    one = Measurement(0.06, 3.0, 144_000)
-    report = make_report((one, one), {"typed": Measurement(1.0, 3.0, 144_000)}, PARAMETERS)
+    voices = {"recording": VoiceUse(0.06, 144_000), "typed": VoiceUse(1.0, 144_000)}
+    report = make_report(voices, PARAMETERS)
     tables: dict[str, Any] = {
         table.title: {row[0]: row[1:] for row in table.rows} for table in report.tables
     }
     month = tables["A month, US$, by the voices of a day (wav)"]
     # Google's price list: 10 000 for nothing, US$ 8 up to 100 000, US$ 1 for each 1000 more.
     assert month["`app_check`"] == (8.0, 2908.0, 29908.0)
-    # Each of 8640 probes a day is billed as 0.1 s of two CPUs and one GiB.
-    assert month["liveness probes"] == (1.3, 1.3, 1.3)
     domain = month["`domain.name`: load balancer and Cloud Armor"]
     assert domain[0] == pytest.approx(18 + 7 + 30_000 * 1.5 * 0.75e-6, abs=0.1)
     nobody = tables["A month without any visitor, US$"]
-    assert nobody["a day"] == (
-        pytest.approx(30.69 / 30, abs=0.01),
-        pytest.approx(0.0075, abs=0.001),
-    )
+    # Each of 8640 probes a day is billed as 0.1 s of two CPUs and one GiB.
+    assert nobody["its liveness probes, one every ten seconds"] == (1.31, 0)
+    assert list(nobody["a day of it"]) == pytest.approx([30.69 / 30, 0.0075], abs=0.01)
     # A text takes more of the container than a recording, and nothing else.
-    recording, typed = (tables["1000 voices, US$"][kind] for kind in ("functions", "**together**"))
-    assert recording[0] == recording[2]
-    assert typed[2] - typed[0] == pytest.approx(1000 * 0.94 * (2 * 0.000024 + 0.0000025))
+    recording, typed = (
+        tables["1000 voices of 5 s, US$"][kind] for kind in ("functions", "**together**")
+    )
+    assert recording[0] == recording[1]
+    assert typed[1] - typed[0] == pytest.approx(1000 * 0.94 * (2 * 0.000024 + 0.0000025))
 
 
 def test_a_characters_price_in_the_documentation_is_the_one_that_is_calculated() -> None:
