@@ -32,7 +32,7 @@ CURVE: Final = (
 An assumption: the shape that public sites of one time zone commonly have.
 """
 
-MOST_SIMULATED: Final = 200_000
+MOST_SIMULATED: Final = 100_000
 """Above it each visitor stands for several; a refusal of one then is one of several at once."""
 
 

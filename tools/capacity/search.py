@@ -31,7 +31,7 @@ FUNCTIONS: Final = ((0, 1, 500), (1, 1, 500), (1, 1, 50), (2, 2, 20), (8, 8, 20)
 """Minimum instances of api and on_upload, and the api's concurrency: the dearer, the later."""
 
 SEARCHED: Final = 40_000
-"""The most visitors of a simulation while the search goes on; what it finds is simulated with all."""
+"""The most visitors of a simulation while the search goes on; its result is simulated with more."""
 
 FEW: Final = 5_000
 """Visitors whose simulation needs no processes."""
