@@ -27,12 +27,12 @@ MODULES: Final = {
     "cold-start": "cold_start",
     "waiters": "waiters",
     "pipeline": "pipeline",
-    "cost": "cost",
     "text": "text",
+    "cost": "cost",
 }
 """The module of each benchmark. Its function `run(*, quick)` returns a `Report`.
 
-`all` runs them in this order: cost reads the report of pipeline.
+`all` runs them in this order: cost reads the reports of convert, pipeline and text.
 """
 
 README: Final = FOLDER / "README.md"

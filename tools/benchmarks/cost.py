@@ -106,8 +106,6 @@ def make_report(voices: Mapping[str, VoiceUse], p: Parameters) -> Report:
     facts: dict[str, Cell] = {
         "Firestore documents that a voice writes": p["voice.documents_written"],
         "documents that it reads": p["voice.documents_read"] + p["voice.documents_listened"],
-        "processor time that loads Kokoro for an instance's first text (s)": p[
-            "processor.first_text"
-        ],
+        "processor time that Kokoro adds to the start of compat (s)": p["processor.first_text"],
     }
     return Report("cost", (table, month, nobody), facts)

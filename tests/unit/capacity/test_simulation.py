@@ -17,7 +17,7 @@ from tests.unit.capacity.planning import (
     summary_of,
 )
 from tools.capacity.arrivals import Arrivals, CrowdForecast
-from tools.capacity.outcome import summarise
+from tools.capacity.outcome import Summary, summarise
 from tools.capacity.parameters import Duration
 from tools.capacity.settings import Quota, Settings, Signing
 from tools.capacity.simulation import Simulation, VoiceEnd
@@ -186,10 +186,22 @@ def test_visitors_leave_type_or_speak_live_by_their_shares() -> None:
     leaving = summary_of(exact_parameters(visitor__leaving=0.5), WARM, evenly(400, 0.5)).counts
     assert 120 < leaving[VoiceEnd.LEFT] < 280
     assert leaving[VoiceEnd.LEFT] + leaving[VoiceEnd.DONE] == 400
-    texts = summary_of(exact_parameters(visitor__texts=0.999999), WARM, evenly(50, 0.5))
-    assert texts.counts[VoiceEnd.DONE] == 50
-    # A text is there with the click.
-    assert 0.2 < texts.percentiles[50] < 1.0
     live = summary_of(exact_parameters(visitor__live=0.999999), WARM, evenly(50, 0.5))
     uploaded = summary_of(exact_parameters(), WARM, evenly(50, 0.5))
     assert live.percentiles[50] < uploaded.percentiles[50] - 0.1
+
+
+def test_a_text_takes_what_its_speech_takes_and_the_first_of_an_instance_the_load() -> None:
+    def typed(of_a_second: float, load: float) -> Summary:
+        parameters = exact_parameters(visitor__texts=0.999999, processor__first_text=load)
+        speech = {"processor.text": Duration(0.0, 0.0, of_a_second)}
+        # One converter, and texts that do not meet; each becomes three seconds of speech.
+        return summary_of(parameters.replaced(speech), Settings(max_instances=1), evenly(9, 20.0))
+
+    fast, slow, loaded = typed(0.1, 0.0), typed(0.4, 0.0), typed(0.1, 2.0)
+    assert fast.counts[VoiceEnd.DONE] == 9
+    # A text is there with the click.
+    assert fast.percentiles[50] < 1.0
+    assert slow.percentiles[50] - fast.percentiles[50] == pytest.approx(0.9)
+    assert loaded.percentiles[99] - fast.percentiles[99] == pytest.approx(2.0, rel=0.1)
+    assert loaded.percentiles[50] == pytest.approx(fast.percentiles[50])
