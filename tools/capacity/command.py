@@ -14,7 +14,6 @@ import numpy as np
 from rich.console import Console
 from rich.markdown import Markdown
 
-from tools.benchmarks.report import marks, with_part
 from tools.capacity import report
 from tools.capacity.arrivals import DAY, CrowdForecast, read_arrivals
 from tools.capacity.outcome import Target
@@ -158,7 +157,7 @@ def write_parts(parts: Mapping[str, str]) -> None:
     """Bring parts into the page, each between its marks."""
     page = PAGE.read_text()
     for name, part in parts.items():
-        page = with_part(page, *marks(name, "planned"), part)
+        page = report.with_part(page, name, part)
     PAGE.write_text(page)
 
 

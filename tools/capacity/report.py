@@ -105,6 +105,18 @@ def seconds(number: float) -> str:
     return "-" if math.isnan(number) else f"{number:.2f}"
 
 
+def with_part(text: str, name: str, part: str) -> str:
+    """Return the text of a page with the part between its marks replaced."""
+    begin, end = f"<!-- planned {name}: begin -->\n", f"<!-- planned {name}: end -->"
+    before, has_begin, rest = text.partition(begin)
+    _, has_end, after = rest.partition(end)
+    if not (has_begin and has_end):
+        raise PlanningError(
+            f"The page needs the lines {begin.strip()!r} and {end!r} in this order."
+        )
+    return f"{before}{begin}\n{part}\n\n{end}{after}"
+
+
 def draw(path: Path, title: str, summaries: Mapping[str, Summary]) -> None:
     """Write an SVG file with visitors, waits, converters and lost voices over the time."""
     path.parent.mkdir(parents=True, exist_ok=True)
