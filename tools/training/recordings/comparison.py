@@ -14,7 +14,6 @@ from shared.speech.signal.samples import resample
 from tools.training.content.shared_encoder import SharedEncoder
 from tools.training.decoder.features import RATE, Floats
 from tools.training.decoder.network import OUTPUT_HOP, OUTPUT_RATE, HarmonicVoice
-from tools.training.judges import measures
 from tools.training.judges.converter import BundleConverter
 from tools.training.judges.judgement import Figures
 from tools.training.judges.measures import Embedding, voice_of
@@ -96,17 +95,14 @@ class Judge:
 
     def figures(self, clip: ComparedClip) -> dict[str, float]:
         source, found = (self._encoder.embed(w) for w in (clip.original, clip.converted))
-        before, after = measures.analyse(clip.original), measures.analyse(clip.converted)
         figures = {
             "before": float(source @ self._reference),
             "after": float(found @ self._reference),
             "left": float(source @ found),
-            "melody": measures.melody_correlation(before, after),
         }
-        if clip.synthesis is None:
-            return figures
-        synthesis = float(self._encoder.embed(clip.synthesis) @ self._reference)
-        return {**figures, "synthesis": synthesis}
+        if clip.synthesis is not None:
+            figures["synthesis"] = float(self._encoder.embed(clip.synthesis) @ self._reference)
+        return figures
 
 
 def align(synthesis: Floats, wave: Floats) -> Floats:

@@ -4,13 +4,11 @@ import base64
 import html
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, count
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from shared.speech.results.audio_files import write_wav
 from tools.bundles.consent import Consent
-from tools.bundles.sample import draw_spectrograms
 from tools.training.decoder.features import RATE, Floats
 from tools.training.judges.judgement import ErrorRate, Figures, compare
 from tools.training.judges.panel import Recogniser
@@ -108,7 +106,6 @@ def tables(judgement: Comparison) -> str:
             two_digits(owner, "after"),
             reachable,
         ),
-        ("log-f0 correlation of the same", f"{owner.mean('melody'):.3f}", "1"),
     ]
     if judgement.stranger_clips:
         before, after, left = (two_digits(strangers, name) for name in ("before", "after", "left"))
@@ -116,7 +113,6 @@ def tables(judgement: Comparison) -> str:
         rows += [
             (f"likeness, {count_of_others} strangers converted", after, f"{before} before"),
             (what_is_left, left, f"{before} between them and the owner"),
-            ("log-f0 correlation of the same", f"{strangers.mean('melody'):.3f}", "1"),
         ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -125,54 +121,25 @@ def two_digits(figures: Figures, name: str) -> str:
     return f"{figures.mean(name):.2f}"
 
 
-_SAMPLES_OF_EACH = 3
 _PAGE = Path(__file__).with_name("listening.html")
 
 
-def write_samples(folder: Path, judgement: Comparison) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    files = []
-    for index, clip in enumerate(chain(*chosen_clips(judgement))):
-        file = folder / f"sample-{index + 1}.wav"
-        file.write_bytes(write_wav(clip.converted, RATE))
-        waves = {f"{clip.name}: as recorded": clip.original}
-        if clip.synthesis is not None:
-            waves["synthesis alone"] = clip.synthesis
-        waves["converted"] = clip.converted
-        sounds = {title: (wave, RATE) for title, wave in waves.items()}
-        draw_spectrograms(file.with_suffix(".png"), sounds)
-        files.append(file)
-    return files
-
-
 def write_page(folder: Path, name: str, judgement: Comparison) -> Path:
-    """Write `listen.html`, which holds everything that it plays and shows, beside the samples."""
-    own, strangers = chosen_clips(judgement)
-    pictures = (folder / f"sample-{number}.png" for number in count(1))
-    rows = rows_of("Your recordings that were not trained on", own, pictures)
-    rows += rows_of("Other people, whom the character has never heard", strangers, pictures)
-    file = folder / "listen.html"
+    """Write `listen.html`, which holds everything that it plays."""
+    rows = rows_of("Your recordings that were not trained on", judgement.owner_clips)
+    rows += rows_of("Other people, whom the character has never heard", judgement.stranger_clips)
     page = _PAGE.read_text("utf-8").replace("TITLE", html.escape(name)).replace("ROWS", rows)
+    file = folder / "listen.html"
     file.write_text(page, "utf-8")
     return file
 
 
-def chosen_clips(judgement: Comparison) -> tuple[Sequence[ComparedClip], Sequence[ComparedClip]]:
-    strangers = judgement.stranger_clips[:_SAMPLES_OF_EACH]
-    return judgement.owner_clips[: 2 * _SAMPLES_OF_EACH - len(strangers)], strangers
-
-
-def rows_of(heading: str, clips: Sequence[ComparedClip], pictures: Iterator[Path]) -> str:
+def rows_of(heading: str, clips: Sequence[ComparedClip]) -> str:
     rows = ""
-    for clip, picture in zip(clips, pictures, strict=False):
+    for clip in clips[:_PAIRS_OF_EACH]:
         sounds = (clip.original, clip.synthesis, clip.converted)
         cells = "".join(f"<td>{'' if wave is None else player(wave)}" for wave in sounds)
-        image = base64.b64encode(picture.read_bytes()).decode()
-        shown = f"<img alt='spectrograms' src='data:image/png;base64,{image}'>"
-        rows += (
-            f"<tr><td>{html.escape(clip.name)}{cells}</tr>"
-            f"<tr><td colspan='4'><details><summary>spectrograms</summary>{shown}</details></tr>"
-        )
+        rows += f"<tr><td>{html.escape(clip.name)}{cells}</tr>"
     return rows and f"<tr><th colspan='4'>{heading}</tr>{rows}"
 
 
@@ -197,6 +164,7 @@ def write_owners_card(
     Pairs of the owner are parts of the owner's recordings, those of others are of the readers who
     come with the training and speak English. Without a recogniser, words do not count.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     owner, others = judgement.owner_clips, judgement.stranger_clips
     for whose, clips in (("own", owner), ("other", others)):
         for number, clip in enumerate(clips[:_PAIRS_OF_EACH], 1):

@@ -96,7 +96,7 @@ def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     assert "likeness" in (bundle / "MODEL_CARD.md").read_text()
     listen = folder / "work" / "ada" / "listen"
     assert "data:audio/wav" in (listen / "listen.html").read_text()
-    assert len(list(listen.glob("sample-*.wav"))) >= 1
+    assert len(list(listen.glob("own-*-converted.wav"))) >= 1
     output = capsys.readouterr().out
     assert "used: 0:2" in output
     assert "left" in output
