@@ -131,15 +131,14 @@ def plan(wish: argparse.Namespace, console: Console) -> None:
         "with minimum instances": settings,
     }
     console.print("simulating three deployments ...")
-    done = study.simulate_all(study.simulate, deployments.values())
-    summaries = dict(zip(deployments, done, strict=True))
+    summaries = {name: study.simulate(each) for name, each in deployments.items()}
     found = None
     if target is not None:
         console.print("simulating the cheapest settings ...")
         found = search(study, target, settings)
     length = "in a day" if arrivals.seconds == DAY else f"in {arrivals.seconds / 60:g} min"
     flash = f", with a crowd of {wish.flash:g} times within a minute" if wish.flash else ""
-    title = f"{done[0].visitors:,} visitors {length}{flash}"
+    title = f"{len(arrivals.times) * arrivals.weight:,} visitors {length}{flash}"
     picture = PAGE_PICTURE if wish.write else wish.picture
     drawn = summaries if found is None else {**summaries, "as found": found.summary}
     report.draw(picture, title, drawn)

@@ -102,6 +102,10 @@ class Summary:
     def dollars(self) -> float:
         return sum(self.bill.values())
 
+    @property
+    def idle_dollars(self) -> float:
+        return self.bill["idle minimum instances"] + self.bill["their liveness probes"]
+
 
 def summarise(simulation: Simulation) -> Summary:
     """Return the outcome of a simulation that is over."""

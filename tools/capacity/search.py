@@ -1,12 +1,11 @@
-"""The search for the cheapest settings that keep a target, and the simulations side by side."""
+"""The search for the cheapest settings that keep a target."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,8 +16,6 @@ from tools.capacity.settings import MOST_SHARDS, Quota, Settings, Signing
 from tools.capacity.simulation import Simulation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from tools.capacity.arrivals import Arrivals
     from tools.capacity.outcome import Target
     from tools.capacity.parameters import Parameters
@@ -33,15 +30,10 @@ FUNCTIONS: Final = ((0, 1, 500), (1, 1, 500), (1, 1, 50), (2, 2, 20), (8, 8, 20)
 SEARCHED: Final = 40_000
 """The most visitors of a simulation while the search goes on; its result is simulated with more."""
 
-FEW: Final = 5_000
-"""Visitors whose simulation needs no processes."""
-
 ALONE: Final = CrowdForecast(peak=0.1, minutes=30.0)
 """Visitors who hardly ever meet."""
 
 OF_BUCKETS: Final = frozenset({Quota.UPLOADS_WRITES, Quota.UPLOADS_READS, Quota.RESULTS_WRITES})
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +50,6 @@ class Study:
 
     def sample(self, most: int) -> Study:
         return replace(self, arrivals=self.arrivals.sample(most))
-
-    def simulate_all(self, function: Callable[[T], Summary], values: Iterable[T]) -> list[Summary]:
-        """Call a function that simulates for each value, two at a time if it takes long."""
-        if len(self.arrivals.times) < FEW:
-            return list(map(function, values))
-        with ProcessPoolExecutor(2) as processes:
-            return list(processes.map(function, values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +93,13 @@ def search(study: Study, target: Target, settings: Settings) -> Found:
             few.simulate(candidate(settings, each, settings.convert_cpu)).waits
         ),
     )
-    tried = few.simulate_all(partial(cheapest, few, target, settings, FUNCTIONS[place]), CPUS)
+    tried = [cheapest(few, target, settings, FUNCTIONS[place], cpus) for cpus in CPUS]
     holding = [each for each in tried if target.holds(each.waits)]
     # The simulated time stands for a day, in which the minimum instances are paid for.
     chosen = min(
         holding or tried,
         key=lambda each: (
-            each.dollars + each.bill["idle minimum instances"] * (DAY / each.seconds - 1.0)
+            each.dollars + each.idle_dollars * (DAY / each.seconds - 1.0)
             if holding
             else each.percentiles[target.percentile]
         ),
