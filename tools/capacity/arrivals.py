@@ -32,7 +32,7 @@ CURVE: Final = (
 An assumption: the shape that public sites of one time zone commonly have.
 """
 
-MOST_SIMULATED: Final = 100_000
+MOST_SIMULATED: Final = 40_000
 """Above it each visitor stands for several; a refusal of one then is one of several at once."""
 
 
@@ -55,9 +55,9 @@ class Arrivals:
     weight: int = 1
     bursts: tuple[float, ...] = ()
 
-    def sample(self, most: int = MOST_SIMULATED) -> Arrivals:
-        """Return at most so many visitors, of whom each one stands for others as well."""
-        weight = max(1, -(-len(self.times) // most))
+    def sample(self) -> Arrivals:
+        """Return no more visitors than are simulated, of whom each one stands for others as well."""
+        weight = max(1, -(-len(self.times) // MOST_SIMULATED))
         return replace(
             self, times=self.times[::weight], spoken=self.spoken[::weight], weight=weight
         )

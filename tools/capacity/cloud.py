@@ -63,13 +63,6 @@ class World:
         return self.env.timeout(seconds + sum(map(self.seconds, names)))
 
 
-def recent(moments: deque[float], since: float) -> int:
-    """Return how many of the moments are not before `since`, and forget the others."""
-    while moments and moments[0] < since:
-        moments.popleft()
-    return len(moments)
-
-
 class Turns:
     """Places of an instance, which the visitor takes next that has had least time.
 

@@ -24,7 +24,7 @@ from tools.capacity.parameters import (
     check_range,
     read_parameters,
 )
-from tools.capacity.search import SEARCHED, Study, search
+from tools.capacity.search import Study, search
 from tools.capacity.settings import GIB_OF_CPUS, MOST, Quota, Settings, Signing
 from tools.capacity.simulation import Simulation
 
@@ -169,7 +169,7 @@ def write_sizes(console: Console, seed: int) -> None:
     for rate, minutes in MINUTES.items():
         console.print(f"simulating {rate:,} voices a second ...")
         crowd = CrowdForecast(peak=float(rate), minutes=minutes)
-        arrivals = crowd.arrivals(parameters, np.random.default_rng(seed)).sample(SEARCHED)
+        arrivals = crowd.arrivals(parameters, np.random.default_rng(seed)).sample()
         settings = replace(warm_settings(parameters, rate), lifted=frozenset(Quota))
         found[rate] = Study(parameters, arrivals, seed).simulate(settings)
     half = parameters.replaced({"visitor.live": Duration(0.5)})

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,15 +18,12 @@ if TYPE_CHECKING:
     from tools.capacity.outcome import Target
     from tools.capacity.parameters import Parameters
 
-CONVERTERS: Final = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256)
-"""Minimum instances of the converter."""
+CONVERTERS: Final = (0, 1, 4, 16, 64, 256)
+"""Minimum instances of the converter: most crowds need none, because on-demand scaling is fast."""
 
 CPUS: Final = (1, 2, 4)
 FUNCTIONS: Final = ((0, 1, 500), (1, 1, 500), (1, 1, 50), (2, 2, 20), (8, 8, 20), (24, 16, 20))
 """Minimum instances of api and on_upload, and the api's concurrency: the dearer, the later."""
-
-SEARCHED: Final = 40_000
-"""The most visitors of a simulation while the search goes on; its result is simulated with more."""
 
 ALONE: Final = CrowdForecast(peak=0.1, minutes=30.0)
 """Visitors who hardly ever meet."""
@@ -47,9 +42,6 @@ class Study:
     def simulate(self, settings: Settings) -> Summary:
         simulation = Simulation(self.parameters, settings, self.arrivals, seed=self.seed)
         return summarise(simulation.run())
-
-    def sample(self, most: int) -> Study:
-        return replace(self, arrivals=self.arrivals.sample(most))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +71,22 @@ def search(study: Study, target: Target, settings: Settings) -> Found:
             f"{alone.percentiles[target.percentile]:.2f} s even where every visitor finds idle "
             "instances and no quota is near, by the durations in tools/capacity/parameters.toml."
         )
-    usual, few = settings.lifted, study.sample(SEARCHED)
+    usual = settings.lifted
     while True:
-        best = few.simulate(candidate(settings, FUNCTIONS[-1], settings.convert_cpu))
+        best = study.simulate(candidate(settings, FUNCTIONS[-1], settings.convert_cpu))
         if target.holds(best.waits) or not best.quotas:
             break
         settings = without(frozenset(best.quotas), settings)
-    place = bisect_left(
-        FUNCTIONS,
-        True,
-        hi=len(FUNCTIONS) - 1,
-        key=lambda each: target.holds(
-            few.simulate(candidate(settings, each, settings.convert_cpu)).waits
+    # The cheapest ones keep most targets.
+    functions = next(
+        (
+            each
+            for each in FUNCTIONS[:-1]
+            if target.holds(study.simulate(candidate(settings, each, settings.convert_cpu)).waits)
         ),
+        FUNCTIONS[-1],
     )
-    tried = [cheapest(few, target, settings, FUNCTIONS[place], cpus) for cpus in CPUS]
+    tried = [cheapest(study, target, settings, functions, cpus) for cpus in CPUS]
     holding = [each for each in tried if target.holds(each.waits)]
     # The simulated time stands for a day, in which the minimum instances are paid for.
     chosen = min(
@@ -104,27 +97,19 @@ def search(study: Study, target: Target, settings: Settings) -> Found:
             else each.percentiles[target.percentile]
         ),
     )
-    shown = study.simulate(chosen.settings)
     in_the_way = tuple(quota for quota in Quota if quota in settings.lifted - usual)
-    return Found(shown, target.holds(shown.waits), in_the_way)
+    return Found(chosen, bool(holding), in_the_way)
 
 
 def cheapest(
     study: Study, target: Target, settings: Settings, functions: tuple[int, int, int], cpus: int
 ) -> Summary:
     """Simulate with the fewest warm converters that keep the target, or with the most."""
-
-    @cache
-    def simulated(count: int) -> Summary:
-        return study.simulate(candidate(settings, functions, cpus, count))
-
-    # Most crowds need no warm converters, because on-demand scaling is fast enough.
-    if target.holds(simulated(0).waits):
-        return simulated(0)
-    place = bisect_left(
-        CONVERTERS[:-1], True, lo=1, key=lambda count: target.holds(simulated(count).waits)
-    )
-    return simulated(CONVERTERS[place])
+    for count in CONVERTERS:
+        summary = study.simulate(candidate(settings, functions, cpus, count))
+        if target.holds(summary.waits):
+            break
+    return summary
 
 
 def candidate(

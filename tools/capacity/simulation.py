@@ -18,7 +18,6 @@ from tools.capacity.cloud import (
     RefusedError,
     Service,
     World,
-    recent,
 )
 from tools.capacity.parameters import Duration
 from tools.capacity.settings import Quota, Signing
@@ -191,10 +190,12 @@ class Simulation:
 
     def warm_up(self, api: ServiceInstance) -> None:
         """Send a warm-up unless as many are under way as the recent arrivals will take slots."""
-        api.arrivals.append(self.env.now)
         window = self.parameters["deployed.warm_up_window"]
+        api.arrivals.append(self.env.now)
+        while api.arrivals[0] < self.env.now - window:
+            api.arrivals.popleft()
         slots = self.parameters["deployed.warm_up_slot_seconds"] / window
-        wanted = math.ceil(recent(api.arrivals, self.env.now - window) * slots)
+        wanted = math.ceil(len(api.arrivals) * slots)
         if api.warm_ups < min(self.settings.warm_ups_at_once, wanted):
             api.warm_ups += 1
             self.env.process(self.send_warm_up(api))
