@@ -56,7 +56,7 @@ class Arrivals:
     bursts: tuple[float, ...] = ()
 
     def sample(self) -> Arrivals:
-        """Return no more visitors than are simulated, of whom each one stands for others as well."""
+        """Return at most `MOST_SIMULATED` visitors; each then stands for others as well."""
         weight = max(1, -(-len(self.times) // MOST_SIMULATED))
         return replace(
             self, times=self.times[::weight], spoken=self.spoken[::weight], weight=weight
