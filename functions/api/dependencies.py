@@ -63,6 +63,7 @@ class Dependencies:
     seconds: tuple[float, float]  # the limits of a recording
     max_upload_bytes: int
     max_text_characters: int
+    speaks_all_languages: bool = True  # of a character; otherwise Japanese alone
     live: LiveOffer | None = None
     own_characters: OwnCharacterService | None = None
     retry_schedule: RetrySchedule = field(default_factory=RetrySchedule)

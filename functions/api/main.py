@@ -22,7 +22,7 @@ from functions.api.catalogue import Catalogue
 from functions.api.dependencies import Dependencies, LiveOffer
 from functions.api.intake import VoiceIntake
 from functions.api.limits import RequestLimits, VoiceOutcomes
-from functions.api.settings import ApiSettings, AppCheckEnforcement, FirebaseAuth
+from functions.api.settings import ApiSettings, Switch
 from functions.api.uploads import FORM_OVERHEAD_BYTES, UploadMemory
 from functions.api.verifications import Verifications
 from functions.api.visitors import AppCheck, ClientNames, SignIn
@@ -131,6 +131,7 @@ def build(config: ApiSettings, services: ApiServices) -> FastAPI:
         seconds=(config.min_seconds, config.max_seconds),
         max_upload_bytes=config.max_upload_bytes,
         max_text_characters=config.max_text_characters,
+        speaks_all_languages=config.kokoro is Switch.ON,
         live=live,
         own_characters=own_characters,
         traces=open_traces(config, "api"),
@@ -186,14 +187,14 @@ def check_characters(config: ApiSettings) -> None:
 
 
 def open_sign_in(config: ApiSettings) -> SignIn:
-    if config.firebase_auth is FirebaseAuth.OFF:
+    if config.firebase_auth is Switch.OFF:
         return SignIn(None)
     keys = _open_keys(config, FIREBASE_CERTIFICATES)
     return SignIn(FirebaseTokenVerifier(keys, project_id=config.project_id))
 
 
 def open_app_check(config: ApiSettings) -> AppCheck:
-    if config.app_check is AppCheckEnforcement.OFF:
+    if config.app_check is Switch.OFF:
         return AppCheck(None)
     keys = _open_keys(config, APP_CHECK_KEYS, keys_of_set)
     return AppCheck(

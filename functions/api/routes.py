@@ -19,7 +19,7 @@ from functions.api.verifications import OPENAPI as VERIFICATION_OPENAPI
 from functions.api.visitors import CharacterChooser
 from shared.ports import TokenRefusedError
 from shared.runtime.logs import about_voice
-from shared.speech.text.languages import divide
+from shared.speech.text.languages import JAPANESE, divide
 from shared.voices.store import (
     UnknownVoiceError,
     UnreadableVoiceError,
@@ -253,7 +253,7 @@ def _facts(manifest: CharacterManifest, api: Dependencies) -> schemas.CharacterF
         text = schemas.TextFacts(
             max_characters=api.max_text_characters,
             styles=styles,
-            languages=list(manifest.text_languages),
+            languages=list(manifest.text_languages) if api.speaks_all_languages else [JAPANESE],
         )
     return schemas.CharacterFacts(
         id=manifest.id,

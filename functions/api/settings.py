@@ -21,12 +21,7 @@ from shared.runtime.settings import (
 )
 
 
-class FirebaseAuth(StrEnum):
-    ON = "on"
-    OFF = "off"
-
-
-class AppCheckEnforcement(StrEnum):
+class Switch(StrEnum):
     ON = "on"
     OFF = "off"
 
@@ -47,6 +42,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
         trusted_proxies: how many proxies have written into `X-Forwarded-For`: 1 for Cloud Run
             alone, 2 with a load balancer in front of it, 0 for none.
         listen_targets_per_stream: how many watched voices share one stream of Firestore.
+        kokoro: whether the converters have Kokoro; without it, they speak Japanese alone.
         firebase_auth: the sign-in of visitors, who then own their voices.
         app_check: the demand for a token of Firebase App Check with requests about voices; in the
             local cloud, the tokens are signed with `signing_key_file`.
@@ -77,8 +73,9 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
     waiting_per_client: Annotated[int, Field(ge=0, le=1000)] = 50
     trusted_proxies: Annotated[int, Field(ge=0, le=10)] = 1
     listen_targets_per_stream: Annotated[int, Field(ge=1, le=1000)] = 100
-    firebase_auth: FirebaseAuth = FirebaseAuth.OFF
-    app_check: AppCheckEnforcement = AppCheckEnforcement.OFF
+    kokoro: Switch = Switch.ON
+    firebase_auth: Switch = Switch.OFF
+    app_check: Switch = Switch.OFF
     app_check_app: str | None = None
     live_url: WebSocketAddress | None = None
     live_ticket_keys: SecretKeys = ()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -12,10 +14,9 @@ from infra.local.configuration import names
 from infra.local.configuration.keys import provenance_environment, read_key
 from shared.runtime.origins import ANY
 from shared.runtime.settings import SettingsError
+from shared.speech.engines.kokoro_packages import KokoroPackages
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from infra.local.configuration.names import Ports
     from infra.local.configuration.options import CloudOptions, SignInOptions
 
@@ -226,6 +227,9 @@ def api_environment(options: CloudOptions, addresses: Addresses, key_file: Path)
         environment["OWN_CHARACTERS_PER_OWNER"] = str(options.own_characters.per_day)
         environment["OWN_RECORDINGS_BUCKET"] = names.OWN_RECORDINGS_BUCKET
         environment["TRAINER_URL"] = str(addresses.trainer)
+    packages = os.environ.get("KOKORO_DIR")
+    if not KokoroPackages(Path(packages) if packages else None).is_complete():
+        environment["KOKORO"] = "off"
     if options.sign_in is not None:
         environment["FIREBASE_AUTH"] = "on"
     token = None

@@ -90,18 +90,16 @@ class KokoroNetworks:
         parts = ModelParts(packages.read_network())
         with np.load(STATISTICS) as archive:
             statistics = {name: archive[name] for name in archive.files}
-        # Its SHA-256 vouches for it: the inspection of strangers' files refuses its operators.
-        encoder, decoder = (
-            GraphSession(
-                Graph("kokoro.onnx", content, ModelFacts({}, {})),
-                replace(settings, provider=Provider.CPU),
-                returns_memory=True,
+
+        def session(content: bytes) -> GraphSession:
+            # Its SHA-256 vouches for it: the inspection of strangers' files refuses its operators.
+            graph = Graph("kokoro.onnx", content, ModelFacts({}, {}))
+            return GraphSession(
+                graph, replace(settings, provider=Provider.CPU), returns_memory=True
             )
-            for content in (
-                parts.until([_HIDDEN, _F0, _ENERGY, _FRAMES]),
-                decoder_graph(parts, statistics),
-            )
-        )
+
+        encoder = session(parts.until([_HIDDEN, _F0, _ENERGY, _FRAMES]))
+        decoder = session(decoder_graph(parts, statistics))
         return cls(encoder, decoder, SignalWeights.of(parts))
 
 

@@ -40,7 +40,7 @@ class ModelParts:
         self.nodes = [_read_node(each) for each in graph_fields(content, _NODE)]
 
     def tensor(self, name: str) -> NDArray[Any]:
-        """Return an initialiser; KeyError if there is none of the name."""
+        """Return a copy of an initialiser; KeyError if there is none of the name."""
         return _read_tensor(self._tensors[name])
 
     def until(self, outputs: Sequence[str]) -> bytes:
@@ -85,7 +85,7 @@ def _read_tensor(message: memoryview) -> NDArray[Any]:
             values = np.array(list(_varints(value)), np.uint64).view(np.int64)
         else:
             values = np.frombuffer(value, np.float32 if number == _FLOATS else _TYPES[kind])
-    return values.astype(_TYPES[kind], copy=False).reshape(sizes)
+    return values.astype(_TYPES[kind]).reshape(sizes)
 
 
 def _varints(message: memoryview) -> Iterator[int]:

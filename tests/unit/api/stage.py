@@ -102,6 +102,7 @@ class ApiStage:
     verifier: TokenVerifier | None = None
     app_check: TokenVerifier | None = None
     wait_seconds: float = 5.0
+    speaks_all_languages: bool = True
     limits: RequestLimits = field(
         default_factory=lambda: RequestLimits(per_minute=0, waiting=0, trusted_proxies=0)
     )
@@ -167,6 +168,7 @@ class ApiStage:
             live=self.live,
             own_characters=self.own_characters,
             max_text_characters=MAX_CHARACTERS,
+            speaks_all_languages=self.speaks_all_languages,
         )
         return create_app(dependencies, (SITE,), self.allowed_hosts)
 

@@ -150,6 +150,15 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(stage: Ap
         problem(response, 404, "unknown_character")
 
 
+async def test_without_kokoro_every_character_speaks_japanese_alone(stage: ApiStage) -> None:
+    stage.speaks_all_languages = False
+
+    characters = (await stage.http.get("/api/v1/characters")).json()["characters"]
+
+    languages = [each["text"]["languages"] for each in characters if each["text"]]
+    assert languages == [["ja"]] * 2
+
+
 async def test_a_portrait_is_served_so_that_it_runs_no_script_and_sends_no_form(
     stage: ApiStage, tmp_path: Path
 ) -> None:

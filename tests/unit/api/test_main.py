@@ -12,7 +12,7 @@ import pytest
 
 from functions.api import main
 from functions.api.main import ApiServices, build, open_sign_in
-from functions.api.settings import ApiSettings, FirebaseAuth
+from functions.api.settings import ApiSettings, Switch
 from infra.local.cloud.memory import MemoryVoices
 from shared.runtime.function import TARGET_VARIABLE
 from shared.runtime.settings import SettingsError
@@ -131,12 +131,12 @@ def test_the_api_starts_with_valid_characters_alone_and_says_so_in_one_line(
         path.touch()
 
 
-@pytest.mark.parametrize("sign_in", FirebaseAuth)
+@pytest.mark.parametrize("sign_in", Switch)
 async def test_without_a_token_nobody_is_known_whether_visitors_may_sign_in_or_not(
-    characters: Path, sign_in: FirebaseAuth
+    characters: Path, sign_in: Switch
 ) -> None:
     opened = open_sign_in(settings(characters, firebase_auth=sign_in))
 
     assert await opened.uid_of(None) is None
-    assert opened.is_offered is (sign_in is FirebaseAuth.ON)
+    assert opened.is_offered is (sign_in is Switch.ON)
     await opened.require_owner(a_waiting(), None)

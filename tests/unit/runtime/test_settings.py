@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import pytest
 
-from functions.api.settings import ApiSettings, FirebaseAuth
+from functions.api.settings import ApiSettings, Switch
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings
 from functions.live.settings import LiveSettings
@@ -176,7 +176,7 @@ def test_lists_and_addresses_are_read_as_a_person_writes_them(
 
     assert found.allowed_origins == ("https://a.example", "https://b.example")
     assert found.convert_url == "https://convert.example"
-    assert found.firebase_auth is FirebaseAuth.ON
+    assert found.firebase_auth is Switch.ON
 
 
 @pytest.mark.parametrize(

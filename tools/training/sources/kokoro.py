@@ -191,7 +191,7 @@ class _Writer:
         print(f"{folder}: {len(_STRANGERS)} strangers", flush=True)
 
     def write_statistics(self) -> None:
-        lines = [*lines_of("judge_ja.txt", "ja")[:16], *lines_of("hina_en.txt", "en")[:16]]
+        lines = [*lines_of("judge_ja.txt", "ja")[:8], *lines_of("hina_en.txt", "en")[:8]]
         measured = self._network.statistics(self._symbols(*line) for line in lines)
         np.savez_compressed(STATISTICS, **measured)  # type: ignore[arg-type] # names are strings
 
