@@ -4,6 +4,7 @@ The role `synthesis` is the model's own graph, with the metadata of an AIVMX fil
 is the encoder that characters share, with its vocabulary in the metadata.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,6 +42,7 @@ from shared.speech.text.front_end import JapaneseReader, Reading, read_sentences
 from shared.speech.text.languages import JAPANESE, Division
 from shared.speech.text.normalisation import normalise
 from shared.speech.text.phonemes import Phonemes, phonemes
+from shared.speech.text.spoken_form import write_out
 
 _LEAST_SPEED = 0.1
 _PAUSE_SECONDS = 0.2
@@ -54,6 +56,19 @@ class StyleBertGraphs:
     synthesis: Graph
     encoder: Graph
     vocabulary: Vocabulary
+
+
+_NUMBERED = re.compile("[\\d²³¹¼-¾⁰-₉⅐-↉①-⓿❶-➓㉈-㋋㍘-㏾]")
+
+
+def written(sentence: str) -> str:
+    """Write out what the reference's normalisation drops beside numbers, such as signs and units.
+
+    Sentences of words alone stay as the reference has them.
+    """
+    if _NUMBERED.search(sentence):
+        sentence = write_out(sentence).replace("%", "パーセント")
+    return normalise(sentence)
 
 
 class StyleBertVits2Engine:
@@ -100,13 +115,12 @@ class StyleBertVits2Engine:
         return sentences
 
     def _read(self, text: str) -> Iterator[Reading]:
-        normalised = (normalise(sentence) for sentence in split_sentences(text))
-        return read_sentences(self._reader, normalised)
+        return read_sentences(self._reader, map(written, split_sentences(text)))
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
         check_length(text)
         if len(text) <= _LONGEST_WHOLE:
-            return accent_phrases(self._reader.read(normalise(text)))
+            return accent_phrases(self._reader.read(written(text)))
         return [phrase for reading in self._read(text) for phrase in accent_phrases(reading)]
 
     def speak_phrases(

@@ -113,6 +113,22 @@ def test_a_graph_with_wrong_inputs_is_refused_by_name(bundle: StyleBertGraphs) -
         build_from_graphs(broken, Reader(), SETTINGS)
 
 
+@pytest.mark.parametrize(
+    ("text", "kana"),
+    [
+        ("気温は-3℃", "キオンワマイナスサンド"),
+        ("①80%と", "イチハチジュッパアセントト"),
+        ("12:30に", "ジュウニジサンジュップンニ"),
+        ("3/1〜3/7", "サンガツツイタチカラサンガツナノカ"),
+    ],
+)
+def test_numbers_and_their_signs_are_read_as_they_are_said(
+    engine: StyleBertVits2Engine, text: str, kana: str
+) -> None:
+    phrases = engine.read_phrases(text)
+    assert "".join(mora.kana for phrase in phrases for mora in phrase.sounding) == kana
+
+
 def test_changed_phrases_change_the_speech(engine: StyleBertVits2Engine) -> None:
     text = "これは、橋です。"
     phrases = engine.read_phrases(text)
