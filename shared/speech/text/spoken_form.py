@@ -1,8 +1,4 @@
-"""The spoken form of chat texts: dates, amounts, units, signs, emoji.
-
-It serves the built-in engine. Voices of Style-Bert-VITS2 need their own normalisation, to the
-letter (see shared.speech.text.normalisation).
-"""
+"""The spoken form of chat texts: dates, amounts, units, signs, emoji."""
 
 import re
 import unicodedata
