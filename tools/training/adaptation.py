@@ -10,9 +10,8 @@ people to learn beside, each file a person; whom characters are judged by is lef
 is disturbed more than an owner's recordings are. With --like-owners the voice has the share of what
 is learnt that an owner's has, and as little of the variance is given back.
 
-With --blend the decoder becomes the mean of its own and OTHER's weights. OTHER is a bundle of the
-same character, as another training made it; both began with the average voice, so that what lies
-between them speaks, too.
+With --blend the decoder gets the mean of its own and OTHER's weights, a bundle of the same
+character. Both began with the average voice, so that what lies between them speaks, too.
 """
 
 import argparse
@@ -124,8 +123,6 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if (options.recordings is None) == (options.blend is None):
         parser.error("expected recordings, or --blend with a bundle")
-    if not 0 <= options.share <= 1:
-        parser.error(f"--share: expected 0 to 1, found {options.share:g}")
     places = AdaptationFolders(
         REPOSITORY / "characters" / options.character,
         REPOSITORY / ".training" / "adaptation" / options.character,
@@ -135,8 +132,7 @@ def main(arguments: Sequence[str]) -> int:
         if options.blend:
             blend(places.bundle, options.blend, options.share)
         else:
-            liking = options.like_owners
-            adapt(places, options.recordings, options.steps, is_like_owners=liking)
+            adapt(places, options.recordings, options.steps, is_like_owners=options.like_owners)
     except (ExportError, ManifestError, RecordingsError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -91,9 +91,7 @@ def judge(
     missing = [*panel.missing]
     recordings = strangers(places)
     if not any(recording.language == "ja" for recording in recordings):
-        missing.append(
-            f"Japanese: no recordings in {places.judges.name}, see tools/training/README.md"
-        )
+        missing.append(f"Japanese: no recordings in {places.judges}, see tools/training/README.md")
     missing += [f"likeness: no recordings of {c.name}" for c in characters if not c.voices]
     conditions: dict[str, tuple[Convert, list[StrangerRecording]]] = {
         CLEAN: (as_it_is, spread(recordings, sentences))

@@ -79,7 +79,7 @@ def test_a_run_of_few_sentences_leaves_the_card_as_it_was_and_says_what_is_missi
     shutil.rmtree(places.judges)
     shown = command.judge(["mei"], places, lambda _character: [], sentences=2)
     assert "| mei |" in shown
-    assert "Japanese: no recordings in judges" in shown
+    assert f"Japanese: no recordings in {places.judges}" in shown
     assert "likeness: no recordings of mei" in shown
     assert card.read_text("utf-8") == before
 
