@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnx
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -26,9 +27,9 @@ WIDTH = 512
 LAYERS = 6
 HEADS = 8
 LONGEST_FRAMES = 3_000  # of 10 ms, that the encoder hears at once: 30 s
-_HEAD_WIDTH = WIDTH // HEADS
-_FLOOR = 1e-10
-_RANGE = 8.0  # the decades of power below the loudest that are heard
+HEAD_WIDTH = WIDTH // HEADS
+FLOOR = 1e-10
+RANGE = 8.0  # the decades of power below the loudest that are heard
 LOUDEST = 1.5
 """Where the loudest moment lies, in decades of mel power: as for speech that fills the scale.
 
@@ -82,9 +83,9 @@ class LogMel(nn.Module):
         hops = functional.pad(wave, (240, 240)).reshape(len(wave), -1, HOP)
         frames = torch.cat([hops[:, :-2], hops[:, 1:-1], hops[:, 2:]], -1)[:, :-1]
         power = ((frames @ self.cosine) ** 2 + (frames @ self.sine) ** 2) @ self.filters
-        log = torch.log(power.clamp_min(_FLOOR)) * (1 / np.log(10.0))
+        log = torch.log(power.clamp_min(FLOOR)) * (1 / np.log(10.0))
         loudest = log.amax((1, 2), keepdim=True)
-        log = torch.maximum(log, loudest - _RANGE)
+        log = torch.maximum(log, loudest - RANGE)
         log = log - loudest + LOUDEST
         return (log.transpose(1, 2) + 4.0) / 4.0
 
@@ -101,10 +102,10 @@ class WhisperBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         parts = self.queries_keys_values(self.before_attention(x)).reshape(
-            len(x), -1, 3, HEADS, _HEAD_WIDTH
+            len(x), -1, 3, HEADS, HEAD_WIDTH
         )
         queries, keys, values = (parts[:, :, part].transpose(1, 2) for part in range(3))
-        weights = torch.softmax(queries @ keys.transpose(2, 3) * _HEAD_WIDTH**-0.5, -1)
+        weights = torch.softmax(queries @ keys.transpose(2, 3) * HEAD_WIDTH**-0.5, -1)
         heard = (weights @ values).transpose(1, 2).reshape(len(x), -1, WIDTH)
         x = x + self.after_attention(heard)
         return x + self.narrow(functional.gelu(self.widen(self.before_network(x))))
@@ -152,6 +153,8 @@ def load_encoder(weights: Mapping[str, NDArray[np.float32]]) -> WhisperEncoder:
 
 
 CHANNELS = 128
+_PROJECTION = Path(__file__).with_name("projection.npz")
+_MEL_PRODUCTS = 3
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,29 @@ class EncoderNetwork(nn.Module):
         heard = self.network.projection(self.network(self.mel(wave)))
         after = torch.cat([heard[:, 1:], heard[:, -1:]], 1)
         return torch.stack([heard, (heard + after) / 2], 2).flatten(1, 2)
+
+
+_PRODUCTS = ("queries_keys_values", "after_attention", "widen", "narrow")
+
+
+def read_encoder(file: Path) -> EncoderNetwork:
+    """Read the shared encoder out of its graph, with weights of half precision."""
+    model = onnx.load(file)
+    values = {
+        one.name.removesuffix(".half"): torch.tensor(onnx.numpy_helper.to_array(one)).float()
+        for one in model.graph.initializer
+    }
+    network = EncoderNetwork(WhisperEncoder(), Projection.load(_PROJECTION))
+    # The export gives the matrices of products numbers instead of names, in their order.
+    places = [f"blocks.{number}.{name}" for number in range(LAYERS) for name in _PRODUCTS]
+    products = [
+        values[node.input[1]].T
+        for node in model.graph.node
+        if node.op_type in {"MatMul", "Gemm"} and node.input[1] in values
+    ][_MEL_PRODUCTS:]
+    names = (f"network.{place}.weight" for place in (*places, "projection"))
+    network.load_state_dict(values | dict(zip(names, products, strict=True)), strict=False)
+    return network.eval()
 
 
 ROLE = "content"

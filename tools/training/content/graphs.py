@@ -1,9 +1,9 @@
 """Makes characters that hear with the shared encoder hearable while somebody speaks.
 
-    python -m tools.training.content.graphs STUDENT BUNDLE...
+    python -m tools.training.content.graphs BUNDLE...
 
-STUDENT holds the weights of the small encoder that `tools.training.content.student` taught. It
-becomes the graph `content_stream` among those that characters share, and each bundle gets its graph
+The encoder that `tools.training.content.student` taught to hear in windows becomes the graph
+`content_stream` among those that characters share, and each bundle gets its graph
 `harmonic_stream`, which keeps its state and takes its weights from both.
 """
 
@@ -19,22 +19,42 @@ from torch import Tensor, nn
 
 from shared.characters.manifest import ENCODERS, MANIFEST, read_manifest
 from shared.runtime.process import write_whole
-from shared.speech.graphs.onnx_files import with_weights_of
 from tools.bundles.encoder_store import EncoderStore
 from tools.bundles.writer import entry
-from tools.training.content.encoder import CHANNELS
-from tools.training.decoder.export import ExportError, compare_graph, load_network, write_graph
-from tools.training.decoder.fast_transforms import FoldedEar
+from tools.training.content.encoder import (
+    CHANNELS,
+    ROLE,
+    EncoderNetwork,
+    export_encoder,
+    read_encoder,
+)
+from tools.training.content.shared_encoder import encoder_of
+from tools.training.content.window import WindowEar, WindowedEncoder
+from tools.training.decoder.export import (
+    ExportError,
+    compare_graph,
+    load_network,
+    narrow_products,
+    write_graph,
+)
 from tools.training.decoder.head import Decoded, Head, HeadVoice
 from tools.training.decoder.network import OUTPUT_HOP, VOICING_SHARPNESS, Network, Size
-from tools.training.decoder.stream import StreamGraph, check_stream, example, leave_out_weights
+from tools.training.decoder.stream import (
+    FRAMES,
+    LOOKAHEAD,
+    StreamGraph,
+    check_stream,
+    example,
+    leave_out_weights,
+)
 
-SIZE = Size(content=CHANNELS, encoder_blocks=8, encoder_dilations=(1, 2, 4, 8))
-"""The student hears 0.32 s of what came before; while streaming, 0.12 s of what comes."""
+SIZE = Size(content=CHANNELS)
 HARMONIC, STREAM = "harmonic", "harmonic_stream"
-CONTENT, CONTENT_STREAM = "content", "content_stream"
-_INPUTS = ("content", "f0", "voicing", "noise")
+CONTENT_STREAM = "content_stream"
 _HEARING = "hearing."
+TAUGHT = Path(__file__).with_name("window.npz")
+_INPUTS = ("content", "f0", "voicing", "noise")
+_WEIGHTS = ("network.", "ear.encoder.network.", "val_")
 
 
 class NeuralGraph(nn.Module):
@@ -58,14 +78,6 @@ class NeuralGraph(nn.Module):
         return self.voice.speak(head, said, head.frames(said), noise)[0]
 
 
-class HearingGraph(FoldedEar):
-    """The student: `wave` [1, 160 T] at 16 kHz to `content` [1, T, 128] without a mean."""
-
-    def forward(self, wave: Tensor) -> Tensor:
-        mel = self.network.normalise(self.mel_power(wave))
-        return self.network.hear(mel).transpose(1, 2)
-
-
 def export_speaking(network: Network, head: Head, file: Path) -> None:
     graph = NeuralGraph(network, head).eval()
     frames = torch.export.Dim("frames", min=8, max=1_000_000)
@@ -83,17 +95,10 @@ def export_speaking(network: Network, head: Head, file: Path) -> None:
         compare_graph(file, names, graph(*inputs))
 
 
-def export_hearing(network: Network, file: Path) -> None:
-    graph = HearingGraph(network).eval()
-    frames = torch.export.Dim("frames", min=8, max=1_000_000)
-    write_graph(
-        file,
-        graph,
-        (wave_of(150),),
-        input_names=["wave"],
-        output_names=["content"],
-        dynamic_shapes=({1: 160 * frames},),
-    )
+def export_hearing(encoder: EncoderNetwork, file: Path) -> None:
+    """Write the encoder for windows as it hears a whole recording; see `export_encoder`."""
+    export_encoder(encoder, file)
+    narrow_products(file)
     model = onnx.load(file)
     # No tensor of a character's graph has one of these names.
     names = {"wave": "wave", "content": "content", "": ""}
@@ -104,14 +109,11 @@ def export_hearing(network: Network, file: Path) -> None:
         node.output[:] = [names.get(name, f"{_HEARING}{name}") for name in node.output]
     onnx.checker.check_model(model, full_check=True)
     onnx.save(model, file)
-    for count in (8, 333):
-        wave = wave_of(count)
-        compare_graph(file, {"wave": wave.numpy()}, graph(wave))
 
 
-def export_stream(network: Network, file: Path, harmonic: Path, hearing: Path) -> None:
-    """Write the graph of the role `harmonic_stream`, without the weights of the two others."""
-    graph = StreamGraph(network).eval()
+def export_stream(network: Network, encoder: WindowedEncoder, file: Path, *holders: Path) -> None:
+    """Write the graph of the role `harmonic_stream`, without the weights that `holders` have."""
+    graph = StreamGraph(network, WindowEar(encoder, FRAMES, LOOKAHEAD)).eval()
     state = graph.state()
     write_graph(
         file,
@@ -119,10 +121,11 @@ def export_stream(network: Network, file: Path, harmonic: Path, hearing: Path) -
         (*example(graph), *state.values()),
         input_names=["wave", "f0", "voicing", "noise", *state],
         output_names=["audio", *(f"next_{name}" for name in state)],
+        is_table=lambda name: not name.startswith(_WEIGHTS),
     )
-    leave_out_weights(file, harmonic, hearing)
-    content = with_weights_of(file.read_bytes(), harmonic.read_bytes())
-    check_stream(graph, file.name, with_weights_of(content, hearing.read_bytes()))
+    check_stream(graph, file.name, file.read_bytes())
+    narrow_products(file)
+    leave_out_weights(file, *holders)
 
 
 def speaking_inputs(frames: int) -> tuple[Tensor, ...]:
@@ -135,30 +138,36 @@ def speaking_inputs(frames: int) -> tuple[Tensor, ...]:
     )
 
 
-def wave_of(frames: int) -> Tensor:
-    return torch.randn(1, 160 * frames, generator=torch.Generator().manual_seed(frames)) * 0.05
+def has_decoder(stream: Path) -> bool:
+    """Whether a stream speaks with a decoder of its own: one without a head is heard sooner."""
+    if not stream.exists():
+        return False
+    names = {one.name for one in onnx.load(stream).graph.initializer}
+    return any("network.decoder." in name and name.endswith(".weight.half") for name in names)
 
 
-ORIGIN = "small encoder for streams, taught by the encoder of Whisper base (OpenAI, MIT licence)"
+ORIGIN = "encoder of Whisper base (OpenAI, MIT licence), taught to hear in windows"
 
 
-def write_student(weights: Path, characters: Path) -> str:
-    network = Network(SIZE)
-    network.load_state_dict(torch.load(weights, weights_only=True), strict=False)
+def write_hearing(bundle: Path) -> str:
+    """Store the encoder for windows among those that characters share; return its SHA-256."""
+    whole = read_encoder(encoder_of(bundle))
+    whole.network = WindowedEncoder(whole).load(TAUGHT).merge().network
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / f"{CONTENT_STREAM}.onnx"
-        export_hearing(network.eval(), file)
-        return EncoderStore(characters).add(file.read_bytes(), ORIGIN).sha256
+        export_hearing(whole, file)
+        return EncoderStore(bundle.parent).add(file.read_bytes(), ORIGIN).sha256
 
 
-def make_live(bundle: Path, student: str) -> None:
-    """Write `harmonic_stream` of a character; `student` is the SHA-256 of what it hears with."""
-    if CONTENT not in read_manifest(bundle).graphs:
-        raise ExportError(f"{bundle.name}: expected a character with the graph {CONTENT}")
-    shared = bundle.parent / ENCODERS / f"{student}.onnx"
-    network = load_network(bundle / f"{HARMONIC}.onnx", shared, SIZE)
-    file = bundle / f"{STREAM}.onnx"
-    export_stream(network, file, bundle / f"{HARMONIC}.onnx", shared)
+def make_live(bundle: Path, hearing: str) -> None:
+    """Write `harmonic_stream` of a character; `hearing` is the SHA-256 of what it hears with."""
+    if ROLE not in read_manifest(bundle).graphs:
+        raise ExportError(f"{bundle.name}: expected a character with the graph {ROLE}")
+    shared = bundle.parent / ENCODERS / f"{hearing}.onnx"
+    speaking, file = bundle / f"{HARMONIC}.onnx", bundle / f"{STREAM}.onnx"
+    network = load_network(file if has_decoder(file) else speaking, SIZE)
+    encoder = WindowedEncoder(read_encoder(encoder_of(bundle))).load(TAUGHT).merge()
+    export_stream(network, encoder, file, speaking, shared)
     manifest: dict[str, Any] = json.loads((bundle / MANIFEST).read_text("utf-8"))
     manifest["graphs"][CONTENT_STREAM] = entry(CONTENT_STREAM, shared.read_bytes())
     manifest["graphs"][STREAM] = entry(STREAM, file.read_bytes())
@@ -167,9 +176,8 @@ def make_live(bundle: Path, student: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    weights, *bundles = map(Path, arguments)
-    for bundle in bundles:
-        make_live(bundle, write_student(weights, bundle.parent))
+    for bundle in map(Path, arguments):
+        make_live(bundle, write_hearing(bundle))
         print(f"{bundle.name} can be heard while somebody speaks")
     return 0
 

@@ -24,16 +24,11 @@ class SharedEncoder:
 
     @classmethod
     def of(cls, bundle: Path) -> "SharedEncoder":
-        graph = read_manifest(bundle).graphs[ROLE]
-        return cls(find_graph(bundle, graph.file, graph.sha256))
+        return cls(encoder_of(bundle))
 
     def hear(self, wave: Floats, speaking: NDArray[np.bool_], speed: float = 1.0) -> Floats:
         """Content [T, 128] of up to 30 s of speech that was sped up, without its mean."""
-        steps = max(4, -(-len(wave) // (2 * HOP)))
-        whole = np.zeros((1, 2 * HOP * steps), np.float32)
-        whole[0, : len(wave)] = wave
-        whole *= LOUDEST / max(float(np.abs(whole).max()), SOFTEST)
-        heard = np.asarray(self._session.run(["content"], {"wave": whole})[0])[0]
+        heard = self.listen(wave)
         position = np.minimum(np.arange(len(speaking)) / speed, len(heard) - 1)
         before = position.astype(int)
         after = np.minimum(before + 1, len(heard) - 1)
@@ -41,6 +36,20 @@ class SharedEncoder:
         content = heard[before] * (1 - share) + heard[after] * share
         mean = content[speaking].sum(0) / (speaking.sum() + PRIOR_FRAMES)
         return np.asarray(content - mean, np.float32)
+
+    def listen(self, wave: Floats) -> Floats:
+        """Content [T, 128] of up to 30 s of speech, T even, with its mean."""
+        steps = max(4, -(-len(wave) // (2 * HOP)))
+        whole = np.zeros((1, 2 * HOP * steps), np.float32)
+        whole[0, : len(wave)] = wave
+        whole *= LOUDEST / max(float(np.abs(whole).max()), SOFTEST)
+        return np.asarray(self._session.run(["content"], {"wave": whole})[0])[0]
+
+
+def encoder_of(bundle: Path) -> Path:
+    """The graph of the encoder that a character hears with."""
+    graph = read_manifest(bundle).graphs[ROLE]
+    return find_graph(bundle, graph.file, graph.sha256)
 
 
 MODEL_SHA256 = "d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9"

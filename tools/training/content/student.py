@@ -1,19 +1,15 @@
-"""Teaches the small encoder for streams what the shared encoder hears.
+"""Teaches the shared encoder to hear in windows, as it does while somebody speaks.
 
-    python -m tools.training.content.student WORK --speech FOLDER... [--steps 11500]
+    python -m tools.training.content.student WORK --speech FOLDER... [--steps 2500]
 
 WORK keeps lessons and progress; the same command goes on where it was stopped. At the end there is
-WORK/student.pt, which `python -m tools.training.content.graphs` writes into characters. It begins
-with the encoder of Mei's first network, as far as it has as many blocks.
+WORK/window.npz, what `python -m tools.training.content.graphs` takes from this folder.
 
-The student is taught as it hears while streaming: of what follows the frames that are spoken it
-hears 12, after which all is silent, and level and mean spectrum are those of what came before. Of
-the shared encoder's directions the three of the greatest variance hardly count: no student learns
-them, and a decoder speaks as well without them.
+What is wanted of a window is what the encoder hears in the whole recording, without its mean, and
+undisturbed. A step that knows little of what comes counts less.
 """
 
 import argparse
-import copy
 import pickle
 import sys
 from collections.abc import Iterator, Sequence
@@ -24,201 +20,216 @@ import numpy as np
 import soxr
 import torch
 from numpy.typing import NDArray
+from scipy.cluster.vq import kmeans2
 from torch import Tensor, nn
+from torch.nn import functional
 
 from shared.speech.engines.content_encoder import tells_speaker
 from shared.speech.signal.analysis import analyse
 from shared.speech.signal.sound import NoClock
-from tools.training.content.encoder import CHANNELS
-from tools.training.content.graphs import SIZE
-from tools.training.content.shared_encoder import SharedEncoder
-from tools.training.decoder.checkpoint import Checkpoint, approach
-from tools.training.decoder.disturbance import Disturbance, spoil
-from tools.training.decoder.export import load_network
-from tools.training.decoder.features import BANDS, RATE, Floats, MelSpectrum, read_speech
-from tools.training.decoder.network import (
-    MEAN_PRIOR_FRAMES,
-    Network,
-    log_level,
-    loud_weight,
-    loudness,
+from tools.training.content.encoder import HOP, read_encoder
+from tools.training.content.shared_encoder import SharedEncoder, encoder_of
+from tools.training.content.window import (
+    PAST,
+    PRIOR_LEVEL,
+    PRIOR_STEPS,
+    TURN,
+    UNTAUGHT,
+    WindowedEncoder,
+    decades,
+    find_telling,
+    mel_power,
+    scale_mel,
+    without_mean,
 )
-from tools.training.decoder.stream import LOOKAHEAD
+from tools.training.decoder.checkpoint import Checkpoint
+from tools.training.decoder.disturbance import spoil
+from tools.training.decoder.features import RATE, Floats, read_speech
 
-VERSIONS = 3
-"""Disturbed versions of each recording; all but the first have another vocal tract and pitch."""
-_MOST_SPEED = 0.17
 _PIECE_SECONDS = 24
 _SHORTEST_SECONDS = 0.4
-_FEWEST_SPEAKING = 30
-_PAUSE_WEIGHT = 0.1
+_FEWEST_TELLING = 15
+_STEP = 2 * HOP
 
 
 @dataclass(frozen=True)
 class EncoderLesson:
-    """A piece of speech, T frames.
+    """A piece of speech, T steps of 20 ms.
 
     Attributes:
-        powers: logarithms of mel power as recorded and of versions, float16 [T, 80] each.
-        content: what the shared encoder hears in it as recorded, without mean, float16 [T, 128].
-        weight: how much each frame counts, float32 [T].
+        wave: int16 [320 T].
+        heard: what the shared encoder hears in all of it, float16 [T, 128].
+        telling: which steps tell of the speaker, bool [T].
     """
 
-    powers: Sequence[NDArray[np.float16]]
-    content: NDArray[np.float16]
-    weight: NDArray[np.float32]
+    wave: NDArray[np.int16]
+    heard: NDArray[np.float16]
+    telling: NDArray[np.bool_]
 
 
-def lessons_of(files: Sequence[Path], ear: SharedEncoder, seed: int) -> Iterator[EncoderLesson]:
-    random = np.random.default_rng(seed)
-    mel = MelSpectrum()
+def lessons_of(files: Sequence[Path], ear: SharedEncoder) -> Iterator[EncoderLesson]:
     for file in files:
         samples = read_speech(file)
         for begin in range(0, len(samples), _PIECE_SECONDS * RATE):
             piece = samples[begin : begin + _PIECE_SECONDS * RATE]
             if len(piece) >= _SHORTEST_SECONDS * RATE:
-                lesson = lesson_of(piece, ear, mel, random)
-                if lesson is not None:
+                lesson = lesson_of(piece, ear)
+                if lesson.telling.sum() >= _FEWEST_TELLING:
                     yield lesson
 
 
-def lesson_of(
-    piece: Floats, ear: SharedEncoder, mel: MelSpectrum, random: np.random.Generator
-) -> EncoderLesson | None:
+def lesson_of(piece: Floats, ear: SharedEncoder) -> EncoderLesson:
     padded = np.pad(piece, (round(0.4 * RATE), round(0.3 * RATE)))
-    analysis = analyse(padded, RATE, NoClock())
-    speaking = tells_speaker(analysis)
-    if speaking.sum() < _FEWEST_SPEAKING:
-        return None
-    frames = len(speaking)
-    powers = [mel.log_power(analysis.wave, frames)]
-    for version in range(VERSIONS):
-        speed = float(np.exp(random.uniform(-_MOST_SPEED, _MOST_SPEED))) if version else 1.0
-        sped = soxr.resample(analysis.wave, RATE * speed, RATE) if version else analysis.wave
-        powers.append(mel.log_power(spoil(sped.astype(np.float32), random), frames, speed))
-    content = ear.hear(analysis.wave, speaking)
-    weight = np.where(speaking, 1.0, _PAUSE_WEIGHT).astype(np.float32)
-    return EncoderLesson([p.astype(np.float16) for p in powers], content.astype(np.float16), weight)
+    telling = tells_speaker(analyse(padded, RATE, NoClock()))[::2]
+    heard = ear.listen(padded)[::2]
+    wave = np.zeros(_STEP * len(heard), np.float32)
+    wave[: len(padded)] = padded * (0.6 / max(float(np.abs(padded).max()), 1e-6))
+    known = np.resize(np.append(telling, [False] * len(heard)), len(heard))
+    return EncoderLesson((wave * 32_767).astype(np.int16), heard.astype(np.float16), known)
 
 
-CROP = 104
-BATCH = 16
-_ROOT = Path(__file__).resolve().parents[3]
-_FIRST = _ROOT / "tests" / "data" / "bundles" / "mei" / "harmonic.onnx"
-# As in tools.training.decoder.stream: frames before, of which one in four is known.
-_HEARD, _EVERY = 1_200, 4
-_HISTORY = _HEARD // _EVERY
-_UNTAUGHT = 3
-_SETTLING = 22  # frames at a crop's beginning that lack what came before
-_AHEAD_WEIGHT = 0.35  # of frames that are heard again in the next step
-_RATE = 1.5e-3
-_WARM_UP = 200  # steps
-_KEEP_EVERY = 1_000
+STEPS = 200  # of a crop: 4 s
+BATCH = 2
+WINDOWS = (6, 14)  # steps, fewest and most
+_MOST_SPEED = 0.22
+_MOST_BEFORE = 300  # steps before a crop that level and mean may be of
+_GAINS_DB = (-28, 0)
+_SETTLING = 4  # steps at the beginning of a crop, of which little is wanted
+_KNOWN_WELL = 6  # steps of a window that follow one which is known well
+_PAUSE_WEIGHT, _UNIT_WEIGHT = 0.1, 0.1
+_RATE = 1e-3
+_WARM_UP = 20  # steps
+_KEEP_EVERY = 100
+_UNITS, _UNIT_SHARPNESS = 500, 8.0
 
 Crop = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 class StudentTraining:
-    def __init__(self, lessons: list[EncoderLesson], seed: int) -> None:
+    def __init__(self, lessons: list[EncoderLesson], encoder: WindowedEncoder, seed: int) -> None:
         self._lessons = lessons
+        self._mel = encoder.mel
         self._seed = seed
-        lengths = np.array([len(lesson.content) for lesson in lessons], np.float64)
+        lengths = np.array([len(lesson.heard) for lesson in lessons], np.float64)
         self._shares = lengths / lengths.sum()
-        self.counts = torch.ones(CHANNELS)
-        self.counts[:_UNTAUGHT] = 0.02
+        said = np.concatenate([wanted_of(one)[one.telling, UNTAUGHT:] for one in lessons])
+        units, _ = kmeans2(said, min(_UNITS, len(said) // 40), seed=seed, minit="points")
+        self._units = torch.from_numpy(units)
 
-    def loss(self, network: Network, step: int) -> tuple[Tensor, float]:
+    def loss(self, encoder: WindowedEncoder, step: int) -> tuple[Tensor, float]:
         """The loss of a step, and which share of the content's variance is not explained."""
         random = np.random.default_rng((self._seed, step))
-        power, history, known, content, weight = self._draw(random)
-        if random.random() < 0.6:
-            both = Disturbance(step).tract(torch.cat([power, history], 1))
-            power, history = both[:, :CROP], both[:, CROP:]
-        mel = running_normalise(network, power, history, known)
-        with torch.autocast("cpu", torch.bfloat16):
-            heard = network.hear(mel).transpose(1, 2)
-        wrong = ((heard.float() - content) ** 2) @ self.counts
-        loss = (wrong * weight).sum() / weight.sum() / CHANNELS
-        whole = ((content**2 @ self.counts) * weight).sum() / weight.sum() / CHANNELS
-        return loss, float(loss.detach() / whole)
-
-    def _draw(self, random: np.random.Generator) -> Crop:
-        chosen = random.choice(len(self._lessons), BATCH, p=self._shares)
-        rows = [self._crop(self._lessons[index], random) for index in chosen]
-        power, history, known, content, weight = (
-            torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True)
+        rows = [self._crop(random) for _ in range(BATCH)]
+        mel, loudest, told, wanted, weight = (torch.stack(one) for one in zip(*rows, strict=True))
+        heard, ahead = hear_crops(encoder, mel, loudest, told, random)
+        weight = weight * torch.clamp(0.4 + 0.1 * ahead, max=1)
+        weight[:, :_SETTLING] *= 0.2
+        heard, wanted = heard[..., UNTAUGHT:], wanted[..., UNTAUGHT:]
+        share = weight / weight.sum()
+        wrong = (((heard - wanted) ** 2).sum(-1) * share).sum()
+        wrong = wrong / ((wanted**2).sum(-1) * share).sum()
+        near = (functional.cosine_similarity(heard, wanted, dim=-1) * share).sum()
+        scores, unit = (self._scores(each) for each in (heard, wanted))
+        surprise = functional.cross_entropy(
+            scores.flatten(0, 1) / _UNIT_SHARPNESS, unit.argmax(-1).flatten(), reduction="none"
         )
-        return torch.exp(power), torch.exp(history), known, content, weight
+        loss = wrong + 1 - near + _UNIT_WEIGHT * (surprise * share.flatten()).sum()
+        return loss, float(wrong.detach())
 
-    def _crop(self, lesson: EncoderLesson, random: np.random.Generator) -> tuple[np.ndarray, ...]:
-        version = 0 if random.random() < 0.3 else int(random.integers(len(lesson.powers)))
-        power, frames = lesson.powers[version], len(lesson.content)
-        first = int(random.integers(max(1, frames - CROP + 1)))
-        wanted = np.arange(first, first + CROP)
-        at = np.minimum(wanted, frames - 1)
-        weight = lesson.weight[at] * (wanted < frames)
-        weight[: _SETTLING if first else 0] = 0
-        weight[CROP - LOOKAHEAD :] *= _AHEAD_WEIGHT
-        began = 0 if random.random() < 0.7 else int(random.integers(first + 1))
-        before = power[max(began, first - _HEARD) : first : _EVERY][-_HISTORY:]
-        history, known = np.zeros((_HISTORY, BANDS), np.float32), np.zeros(_HISTORY, np.float32)
-        if len(before):
-            history[-len(before) :], known[-len(before) :] = before, 1
+    def _scores(self, content: Tensor) -> Tensor:
+        return content @ self._units.T - (self._units**2).sum(1) / 2
+
+    def _crop(self, random: np.random.Generator) -> Crop:
+        lesson = self._lessons[int(random.choice(len(self._lessons), p=self._shares))]
+        speed = float(np.exp(random.uniform(-_MOST_SPEED, _MOST_SPEED)))
+        last = max(1, len(lesson.heard) - STEPS)
+        first = int(random.integers(last)) if random.random() < 0.75 else 0
+        before = 0 if random.random() < 0.4 else min(first, int(random.integers(_MOST_BEFORE)))
+        needed = (first * _STEP, first * _STEP + round((STEPS + 5) * _STEP * speed))
+        spoken = lesson.wave[needed[0] - before * _STEP : needed[1]] / np.float32(32_768)
+        wave: Floats = np.asarray(soxr.resample(spoken, RATE * speed, RATE), np.float32)
+        if random.random() < 0.75:
+            wave = spoil(wave, random)
+        gain = 10 ** (random.uniform(*_GAINS_DB) / 20) / max(float(np.abs(wave).max()), 1e-5)
+        wave *= np.float32(gain)
+        known = round(before / speed)
+        mel = self._decades(wave, known * _STEP)
+        position = first + np.arange(STEPS) * speed
+        at = np.minimum(np.rint(position).astype(int), len(lesson.heard) - 1)
+        weight = np.where(lesson.telling[at], 1.0, _PAUSE_WEIGHT) * (position < len(lesson.heard))
+        said = lesson.heard[first - before : first][lesson.telling[first - before : first]]
+        told = np.append(said.astype(np.float32).sum(0), len(said))
+        loudest = mel[: 2 * known].amax() if known else torch.tensor(PRIOR_LEVEL)
         return (
-            power[at].astype(np.float32), history, known, lesson.content[at].astype(np.float32),
-            weight.astype(np.float32),
-        )  # fmt: skip
+            mel[2 * known : 2 * known + 2 * STEPS + 3],
+            loudest.clamp_min(PRIOR_LEVEL),
+            torch.from_numpy(told).float(),
+            torch.from_numpy(wanted_of(lesson)[at]),
+            torch.from_numpy(weight).float(),
+        )
+
+    def _decades(self, wave: Floats, begin: int) -> Tensor:
+        """The mel spectrum of a wave from two frames before it on, in decades."""
+        length = begin + (2 * STEPS + 3) * HOP
+        padded = np.pad(wave[:length], (240 + 2 * HOP, max(0, length - len(wave)) + 80))
+        hops = len(padded) // HOP
+        return decades(mel_power(self._mel, torch.from_numpy(padded[None, : hops * HOP])))[0]
 
 
-def running_normalise(network: Network, power: Tensor, history: Tensor, known: Tensor) -> Tensor:
-    """As `Network.normalise`, by what came so far, as streams do.
-
-    `history` has every fourth frame before `power`, `known` is 1 where it is of the recording.
-    """
-    some = power[:, ::_EVERY]
-    heard = torch.cat([history * known[..., None], some], 1)
-    loud = loudness(heard)
-    is_there = torch.cat([known, torch.ones(some.shape[:2])], 1)[..., None]
-    log = log_level(heard, loud)
-    weight = loud_weight(log) * is_there * _EVERY
-    total = (weight * log).sum(1, keepdim=True) + MEAN_PRIOR_FRAMES * network.mel_mean
-    return log_level(power, loud) - total / (weight.sum(1, keepdim=True) + MEAN_PRIOR_FRAMES)
+def wanted_of(lesson: EncoderLesson) -> Floats:
+    heard = lesson.heard.astype(np.float32)
+    mean = heard[lesson.telling].sum(0) / (lesson.telling.sum() + PRIOR_STEPS)
+    return np.asarray(heard - mean, np.float32)
 
 
-def new_student() -> Network:
-    """The student before it has learnt; it begins with the encoder of Mei's first network."""
-    torch.manual_seed(1)
-    student = Network(SIZE)
-    base = load_network(_FIRST).state_dict()
-    kept = ("entry.", "encoder.", "mel_mean")
-    state = {name: value for name, value in base.items() if name.startswith(kept)}
-    student.load_state_dict(state, strict=False)
-    return student
+def hear_crops(
+    encoder: WindowedEncoder,
+    mel: Tensor,
+    loudest: Tensor,
+    told: Tensor,
+    random: np.random.Generator,
+) -> tuple[Tensor, Tensor]:
+    """Hear crops in windows of one length: content, and the steps of a window after each one."""
+    length = int(random.integers(WINDOWS[0], WINDOWS[1] + 1))
+    step = torch.arange(STEPS)
+    offset = int(random.integers(length))
+    begin = (step + offset) // length * length - offset
+    end = (begin + length).clamp(max=STEPS)
+    attended = (step >= (begin - PAST)[:, None]) & (step < end[:, None])
+    level = torch.maximum(mel.amax(2)[:, 2:-1].cummax(1).values, loudest[:, None])
+    level = level[:, (2 * end - 1).repeat_interleave(2)]
+    level = torch.cat([level[:, :1], level[:, :1], level, level[:, -1:]], 1)[..., None]
+    scaled = scale_mel(mel, level)
+    turned = int(random.integers(TURN)) if random.random() < 0.3 else 0
+    heard, _ = encoder.encode(scaled, step + turned, torch.where(attended, 0.0, -1e4))
+    telling = find_telling(scaled[:, 2:-1])
+    total = torch.cat([heard * telling, telling], 2).cumsum(1)[:, end - 1] + told[:, None]
+    return without_mean(heard, total), (end - 1 - step).float()
 
 
-def teach(student: Network, teaching: StudentTraining, steps: int, progress: Path) -> Network:
-    halves = (student.entry, student.encoder, student.content)
-    parameters = [parameter for half in halves for parameter in half.parameters()]
-    optimiser = torch.optim.AdamW(parameters, _RATE, betas=(0.9, 0.98), weight_decay=1e-2)
-    average = copy.deepcopy(student)
-    parts = {"student": student, "average": average, "optimiser": optimiser}
-    checkpoint = Checkpoint(progress, parts)
+def teach(
+    encoder: WindowedEncoder, teaching: StudentTraining, steps: int, progress: Path
+) -> WindowedEncoder:
+    parameters = list(encoder.taught().values())
+    optimiser = torch.optim.AdamW(parameters, _RATE, betas=(0.9, 0.98), weight_decay=1e-3)
+    checkpoint = Checkpoint(progress, {"encoder": encoder, "optimiser": optimiser})
     unexplained: list[float] = []
     for step in range(checkpoint.resume(), steps):
-        fall = max(0.01, 1 - max(0, step / steps - 0.15) / 0.85)
         for group in optimiser.param_groups:
-            group["lr"] = _RATE * min(1, (step + 1) / _WARM_UP) * fall
-        loss, wrong = teaching.loss(student, step)
+            group["lr"] = _RATE * min(1, (step + 1) / _WARM_UP) * max(0.01, 1 - step / steps)
+        loss, wrong = teaching.loss(encoder, step)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimiser.step()
-        approach(average, student, min(0.999, (1 + step) / (10 + step)))
         unexplained.append(wrong)
         if (step + 1) % _KEEP_EVERY == 0:
             print(f"step {step + 1}: {np.mean(unexplained[-_KEEP_EVERY:]):.3f} not explained")
             checkpoint.save(step + 1)
-    return average.eval()
+    return encoder.eval()
+
+
+_ROOT = Path(__file__).resolve().parents[3]
 
 
 def main(arguments: list[str]) -> int:
@@ -226,20 +237,22 @@ def main(arguments: list[str]) -> int:
     add = parser.add_argument
     add("work", type=Path, help="folder for lessons and progress")
     add("--speech", type=Path, nargs="+", required=True, help="WAV, FLAC")
-    add("--steps", type=int, default=11_500)
+    add("--steps", type=int, default=2_500)
     asked = parser.parse_args(arguments)
     asked.work.mkdir(parents=True, exist_ok=True)
     lessons: list[EncoderLesson] = []
-    ear = SharedEncoder.of(_ROOT / "characters" / "hina")
+    graph = encoder_of(_ROOT / "characters" / "hina")
+    ear = SharedEncoder(graph)
     for folder in asked.speech:
         kept = asked.work / f"{folder.resolve().name}.pickle"
         if not kept.exists():
             files = sorted(f for f in folder.rglob("*") if f.suffix in {".wav", ".flac", ".opus"})
-            kept.write_bytes(pickle.dumps(list(lessons_of(files, ear, 1))))
+            kept.write_bytes(pickle.dumps(list(lessons_of(files, ear))))
         lessons += pickle.loads(kept.read_bytes())
-    teaching = StudentTraining(lessons, 11)
-    student = teach(new_student(), teaching, asked.steps, asked.work / "progress.pt")
-    torch.save(student.state_dict(), asked.work / "student.pt")
+    encoder = WindowedEncoder(read_encoder(graph))
+    teaching = StudentTraining(lessons, encoder, 11)
+    teach(encoder, teaching, asked.steps, asked.work / "progress.pt")
+    encoder.store(asked.work / "window.npz")
     return 0
 
 

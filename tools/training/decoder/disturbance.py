@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tools.training.decoder import features
 from tools.training.decoder.features import RATE, Floats
 
 Generator = np.random.Generator
@@ -127,19 +126,6 @@ def telephone(wave: Floats, random: Generator) -> Floats:
 class Disturbance:
     def __init__(self, seed: int) -> None:
         self._random = torch.Generator().manual_seed(seed)
-
-    def tract(self, power: Tensor) -> Tensor:
-        """Stretches the band axis by up to 13 % in three of five."""
-        count = len(power)
-        stretch = torch.exp((self._uniform(count, 1) - 0.5) * 0.26)
-        stretch = torch.where(
-            self._sometimes(count, 0.6)[:, None], stretch, torch.ones_like(stretch)
-        )
-        position = (torch.arange(features.BANDS) * stretch).clamp(0, features.BANDS - 1.001)
-        below = position.long()
-        share = (position - below)[:, None]
-        index = below[:, None].expand(-1, power.shape[1], -1)
-        return power.gather(2, index) * (1 - share) + power.gather(2, index + 1) * share
 
     def doubt(self, voiced: Tensor) -> Tensor:
         """Voicing as an erring tracker sees it: soft, late, flipped for a while, or unknown."""

@@ -1,6 +1,7 @@
 """Writes graphs as ONNX."""
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from tools.training.decoder.features import BANDS
-from tools.training.decoder.network import MEAN_PRIOR_FRAMES, Network, Size
+from tools.training.decoder.network import Network, Size
 
 OPSET = 18
 # How much of the voice a difference may be, by their root mean squares: 40 dB below it.
@@ -141,6 +141,50 @@ def halve_weights(file: Path, is_table: Callable[[str], bool]) -> None:
     onnx.save(model, file)
 
 
+LEAST_NARROWED = 512 * 512
+# With more, sums of two products overflow on processors without instructions for them.
+_MOST_NARROW = 63
+
+
+def narrow_products(file: Path) -> None:
+    """Store large matrices of half precision as int8, a scale for each column, and multiply so."""
+    model = onnx.load(file)
+    values = values_of(model)
+    large = {
+        node.output[0]: values[node.input[0]].astype(np.float32)
+        for node in model.graph.node
+        if node.op_type == "Cast" and values.get(node.input[0], np.zeros(0)).size >= LEAST_NARROWED
+    }
+    made = onnx.helper.make_node
+    nodes, narrowed = [], set()
+    for node in model.graph.node:
+        matrix = large.get(node.input[1]) if node.op_type in {"MatMul", "Gemm"} else None
+        if matrix is None:
+            nodes.append(node)
+            continue
+        (x, name, *bias), (result,) = node.input, node.output
+        narrowed.add(name)
+        scale = np.abs(matrix).max(0) / _MOST_NARROW
+        of = f"{name}.narrow.".__add__
+        for part, value in (("weight", np.rint(matrix / scale).astype(np.int8)), ("scale", scale)):
+            model.graph.initializer.append(numpy_helper.from_array(value, of(part)))
+        product = of("product") if bias else result
+        nodes += [
+            made("DynamicQuantizeLinear", [x], [of("x"), of("x_scale"), of("x_zero")]),
+            made("MatMulInteger", [of("x"), of("weight"), of("x_zero")], [of("sum")]),
+            made("Cast", [of("sum")], [of("wide")], to=onnx.TensorProto.FLOAT),
+            made("Mul", [of("x_scale"), of("scale")], [of("unit")]),
+            made("Mul", [of("wide"), of("unit")], [product]),
+            *([made("Add", [product, *bias], [result])] if bias else []),
+        ]
+    kept = [one for one in model.graph.initializer if one.name.removesuffix(_HALF) not in narrowed]
+    del model.graph.node[:], model.graph.initializer[:]
+    model.graph.node.extend(node for node in nodes if node.output[0] not in narrowed)
+    model.graph.initializer.extend(kept)
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, file)
+
+
 def compare_graph(file: Path, inputs: dict[str, NDArray[Any]], expected: torch.Tensor) -> None:
     """Run a graph as the converter does; ExportError if it gives something else."""
     options = onnxruntime.SessionOptions()
@@ -158,39 +202,29 @@ def compare_graph(file: Path, inputs: dict[str, NDArray[Any]], expected: torch.T
         )
 
 
-_NETWORK, _STREAM, _HEARING, _HALF = "network.", "stream.", "hearing.", ".half"
-_CONTENT, _HEARS = "content", ("entry.", "encoder.", "content.", "mel_mean")
+_NETWORK, _STREAM, _HALF = "network.", "stream.", ".half"
+_HEARD = re.compile(r"^(stream\.)?(ear|hearing)\.")
 
 Values = dict[str, NDArray[Any]]
 
 
-def load_network(speaking: Path, hearing: Path | None = None, size: Size | None = None) -> Network:
-    """Read a network out of a character's graphs, with weights of half precision.
-
-    Args:
-        speaking: `harmonic.onnx`. One that is given content has only what speaks.
-        hearing: the graph of the role `content_stream`, for the rest of the network.
+def load_network(speaking: Path, size: Size | None = None) -> Network:
+    """Read a decoder out of a character's graph, with weights of half precision.
 
     Raises:
-        ExportError: a graph holds other weights than such a network has.
+        ExportError: the graph holds other weights than such a decoder has.
     """
     model = onnx.load(speaking)
     values = values_of(model)
-    every = values if hearing is None else values | values_of(onnx.load(hearing))
     state = {
         place_of(name): torch.tensor(value.astype(np.float32))
-        for name, value in every.items()
-        if _NETWORK in name
+        for name, value in values.items()
+        if _NETWORK in name and not _HEARD.search(name)
     }
-    # The export stores the prior of the mean spectrum as one product.
-    for prior in (value for value in every.values() if value.shape == (BANDS,)):
-        state["mel_mean"] = torch.tensor(prior / MEAN_PRIOR_FRAMES)
     network = Network(size)
-    lacking = network.state_dict().keys() ^ state.keys()
-    is_given_content = hearing is None and _CONTENT in {one.name for one in model.graph.input}
-    if {name for name in lacking if not (is_given_content and name.startswith(_HEARS))}:
+    if network.state_dict().keys() ^ state.keys():
         raise ExportError(f"{speaking.name}: expected the weights of this network, found others")
-    network.load_state_dict(state, strict=False)
+    network.load_state_dict(state)
     mean, spread = melody_scale(model)
     network.melody_mean, network.melody_spread = float(values[mean]), float(values[spread])
     return network.eval()
@@ -216,8 +250,7 @@ def values_of(model: onnx.ModelProto) -> Values:
 
 
 def place_of(name: str) -> str:
-    own = name.removeprefix(_STREAM).removeprefix(_HEARING)
-    return own.removeprefix(_NETWORK).removesuffix(_HALF)
+    return name.removeprefix(_STREAM).removeprefix(_NETWORK).removesuffix(_HALF)
 
 
 def melody_scale(model: onnx.ModelProto) -> tuple[str, str]:

@@ -16,16 +16,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
-from tools.training.decoder import features
 from tools.training.decoder.network import (
     CEPSTRUM_SIZE,
     FFT_SIZE,
     OUTPUT_HOP,
     OUTPUT_RATE,
     HarmonicVoice,
-    Network,
     warped_axis,
 )
 
@@ -35,33 +32,6 @@ _OUTPUT_SCALE = 1 / (32768 * math.sqrt(2))
 
 Table = NDArray[np.float64]
 Pair = tuple[Tensor, Tensor]
-
-
-class FoldedEar(nn.Module):
-    low_filters: Tensor
-    high_filters: Tensor
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = network
-        # The window is 400 samples centred in three hops of 160.
-        self.spectrum = FoldedSpectrum(features.FFT_SIZE, np.pad(features.window(), 40))
-        low, high = fold_bins(features.mel_filters())
-        self.register_buffer("low_filters", as_tensor(low.T), persistent=False)
-        self.register_buffer("high_filters", as_tensor(high.T), persistent=False)
-
-    def mel_power(self, wave: Tensor) -> Tensor:
-        """Mel power [1, T, bands] of a wave [1, 160 T]; frame n is centred at sample 160 n."""
-        # The last frame is centred a hop before the end.
-        return self.mel_power_within(functional.pad(wave, (_HALF, _HALF - features.HOP)))
-
-    def mel_power_within(self, padded: Tensor) -> Tensor:
-        """Mel power of the frames that lie within a wave of whole hops, two fewer than hops."""
-        even, odd = part_samples(padded, features.HOP)
-        frames = lay_in_a_row(even, 3), lay_in_a_row(odd, 3)
-        real, imaginary = self.spectrum(frames)
-        low, high = (r * r + i * i for r, i in zip(real, imaginary, strict=True))
-        return low @ self.low_filters + high @ self.high_filters + features.POWER_FLOOR
 
 
 class FoldedSpectrum(nn.Module):

@@ -1,4 +1,4 @@
-"""The demo character's network: mel spectrum in, vocal tract filter and voicing out.
+"""A character's decoder: content and melody in, vocal tract filter and voicing out.
 
 The target's voice is itself parametric, so the network learns its parameters (the
 mel-generalised cepstrum that drives HTS's synthesis filter and the voicing) instead
@@ -16,8 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tools.training.decoder import features
-
 CEPSTRUM_SIZE = 35  # numbers of a mel-generalised cepstrum (gamma 0), as the HTS voice Mei has them
 WARPING = 0.55
 TARGET_RATE = 48_000  # samples per second for which WARPING is
@@ -26,8 +24,6 @@ OUTPUT_HOP = 240
 FFT_SIZE = 1024
 BINS = FFT_SIZE // 2 + 1
 LOG_F0_MEAN, LOG_F0_SPREAD = math.log(330.0), 0.23
-LEVEL_FLOOR = 3e-4
-MEAN_PRIOR_FRAMES = 40.0
 # What is spoken is voiced or not: half voiced sounds hoarse.
 VOICING_SHARPNESS = 2.0
 # Odd taps of the voice's own low-pass filter (31 taps at 48 kHz), doubled: 15 taps at 24 kHz.
@@ -40,8 +36,6 @@ VOICING_LIMIT = (
 @dataclass(frozen=True)
 class Size:
     channels: int = 160
-    encoder_blocks: int = 6
-    encoder_dilations: tuple[int, ...] = (1, 2, 4)
     decoder_blocks: int = 5
     content: int = 64
 
@@ -69,26 +63,17 @@ def gated_blocks(
 class Network(nn.Module):
     cepstrum_mean: Tensor
     cepstrum_spread: Tensor
-    mel_mean: Tensor
 
     def __init__(self, size: Size | None = None) -> None:
         super().__init__()
         size = size or Size()
         self.size = size
-        self.entry = nn.Conv1d(features.BANDS, size.channels, 5, padding=2)
-        self.encoder = gated_blocks(size.channels, size.encoder_blocks, size.encoder_dilations)
-        self.content = nn.Conv1d(size.channels, size.content, 1)
         self.join = nn.Conv1d(size.content + 2, size.channels, 3, padding=1)
         self.decoder = gated_blocks(size.channels, size.decoder_blocks)
         self.exit = nn.Conv1d(size.channels, CEPSTRUM_SIZE + 1, 1)
         self.register_buffer("cepstrum_mean", torch.zeros(CEPSTRUM_SIZE))
         self.register_buffer("cepstrum_spread", torch.ones(CEPSTRUM_SIZE))
-        self.register_buffer("mel_mean", torch.full((features.BANDS,), -5.0))
         self.melody_mean, self.melody_spread = LOG_F0_MEAN, LOG_F0_SPREAD
-
-    def hear(self, mel: Tensor) -> Tensor:
-        """Content [batch, content, frames] of a normalised mel spectrum [batch, frames, bands]."""
-        return self.content(self.encoder(self.entry(mel.transpose(1, 2) * 0.4)))
 
     def speak(self, content: Tensor, f0: Tensor, voicing: Tensor) -> tuple[Tensor, Tensor]:
         """Cepstrum [batch, frames, 35] and voicing logit [batch, frames]."""
@@ -107,38 +92,6 @@ class Network(nn.Module):
         out = out.transpose(1, 2)
         cepstrum = out[..., :CEPSTRUM_SIZE] * self.cepstrum_spread + self.cepstrum_mean
         return cepstrum, out[..., CEPSTRUM_SIZE]
-
-    def forward(self, mel: Tensor, f0: Tensor, voicing: Tensor) -> tuple[Tensor, Tensor]:
-        return self.speak(self.hear(mel), f0, voicing)
-
-    def normalise(self, power: Tensor) -> Tensor:
-        """Mel power [batch, frames, bands] to what `hear` takes.
-
-        The level is divided by the energy-weighted mean level, and the mean spectrum of the
-        loud frames, drawn towards the usual mean when there are few of them, is taken away:
-        what is left depends little on microphone, distance and speaker.
-        """
-        log = log_level(power, loudness(power))
-        weight = loud_weight(log)
-        total = (weight * log).sum(1, keepdim=True) + MEAN_PRIOR_FRAMES * self.mel_mean
-        return log - total / (weight.sum(1, keepdim=True) + MEAN_PRIOR_FRAMES)
-
-
-def loudness(power: Tensor) -> Tensor:
-    """Energy-weighted mean level [batch, 1, 1] of mel power [batch, frames, bands]."""
-    level = power.mean(-1)
-    loud = (level * level).sum(1) / level.sum(1).clamp_min(1e-12)
-    return loud.clamp_min(1e-12)[:, None, None]
-
-
-def log_level(power: Tensor, loud: Tensor) -> Tensor:
-    return torch.log(power / loud + LEVEL_FLOOR)
-
-
-def loud_weight(log: Tensor) -> Tensor:
-    """Weigh the frames for the mean spectrum [batch, frames, 1]: quiet ones count little."""
-    height = torch.log(torch.exp(log).mean(-1))
-    return torch.sigmoid((height + 4) * 1.5)[..., None]
 
 
 def warped_axis(hertz: np.ndarray) -> np.ndarray:

@@ -1,48 +1,49 @@
 """The conversion as a graph that keeps its state: a few frames in, as many frames out.
 
-It hears and speaks as `tools.training.content.graphs` do, but for two things. Of what follows the
-frames that are spoken, it hears `LOOKAHEAD` frames instead of all that the network's receptive
-field reaches. And level and mean spectrum are those of what came so far. What the convolutions need
+Of what follows the frames that are spoken, it hears `LOOKAHEAD` frames. What the convolutions need
 of the frames before is kept from one run to the next instead of being computed again (as in T. Le
 Paine et al., "Fast Wavenet generation algorithm", 2016).
 """
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import onnx
 import onnxruntime
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from shared.speech.graphs.onnx_files import with_weights_of
-from tools.training.decoder import features
 from tools.training.decoder.export import ExportError
-from tools.training.decoder.fast_transforms import FoldedEar, FoldedVoice, join_samples
+from tools.training.decoder.fast_transforms import FoldedVoice, join_samples
 from tools.training.decoder.network import (
-    MEAN_PRIOR_FRAMES,
     OUTPUT_HOP,
     VOICING_SHARPNESS,
     GatedBlock,
     Network,
     add_hops,
-    log_level,
-    loud_weight,
-    loudness,
 )
 
 FRAMES = 16
 LOOKAHEAD = 12
-_HEARD = 300  # frames that level and mean spectrum are measured on
-_EVERY = 4  # frames of which one is among them: 12 s in all
 _HALF_HOP = OUTPUT_HOP // 2
 _TAIL_HOPS = 4  # that a frame speaks after its own two
 _FILTER_REACH = 7  # samples on either side of the low-pass filter
 
 
-class StreamGraph(FoldedEar):
+class Ear(Protocol):
+    """What hears the content of a window, and keeps its own state."""
+
+    def state(self) -> dict[str, Tensor]: ...
+
+    def hear(self, wave: Tensor, kept: dict[str, Tensor]) -> Tensor:
+        """Content [1, size, frames + lookahead] of `wave` as in StreamGraph; change the state."""
+
+
+class StreamGraph(nn.Module):
     """Speaks `frames` frames at a time, those from `begin` to `end`.
 
     Inputs (f32): `wave` [1, 160 (frames + lookahead + 2)] from 240 samples before frame `begin`,
@@ -51,8 +52,12 @@ class StreamGraph(FoldedEar):
     Outputs: `audio` [1, 240 frames], a hop late, and the next state.
     """
 
-    def __init__(self, network: Network, frames: int = FRAMES, lookahead: int = LOOKAHEAD) -> None:
-        super().__init__(network)
+    def __init__(
+        self, network: Network, ear: Ear, frames: int = FRAMES, lookahead: int = LOOKAHEAD
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.ear = ear
         self.voice = FoldedVoice()
         self.spoken = frames
         self.lookahead = lookahead
@@ -60,50 +65,23 @@ class StreamGraph(FoldedEar):
     def state(self) -> dict[str, Tensor]:
         channels = self.network.size.channels
         shapes = {
-            "heard": (1, _HEARD, features.BANDS),
             "phase": (1, 1),
             "tail": (2, 1, _TAIL_HOPS, _HALF_HOP),
-            "entry": (1, features.BANDS, 2),
             "join": (1, self.network.size.content + 2, 1),
         }
         for name, block in self._blocks():
             shapes[name] = (1, channels, dilation_of(block))
-        return {name: torch.zeros(shape) for name, shape in shapes.items()}
+        return {name: torch.zeros(shape) for name, shape in shapes.items()} | self.ear.state()
 
     def forward(
         self, wave: Tensor, f0: Tensor, voicing: Tensor, noise: Tensor, *state: Tensor
     ) -> tuple[Tensor, ...]:
         kept = dict(zip(self.state(), state, strict=True))
-        mel = self._normalise(self.mel_power_within(wave), kept)
-        content = self._hear(mel, kept)
+        content = self.ear.hear(wave, kept)
         cepstrum, logit = self._speak(content, f0[:, 2:], voicing, kept)
         voiced = torch.sigmoid(logit * VOICING_SHARPNESS)
         audio = self._sound(cepstrum, voiced, f0, noise, kept)
         return audio, *kept.values()
-
-    def _normalise(self, power: Tensor, kept: dict[str, Tensor]) -> Tensor:
-        """As `Network.normalise`, by what came so far; every fourth frame stands for four."""
-        known = torch.cat([kept["heard"], power[:, ::_EVERY]], 1)
-        kept["heard"] = torch.cat([kept["heard"], power[:, : self.spoken : _EVERY]], 1)[
-            :, self.spoken // _EVERY :
-        ]
-        loud = loudness(known)
-        log = log_level(known, loud)
-        # Before the first frame nothing was heard, not even silence.
-        weight = loud_weight(log) * torch.sign(known.mean(-1, keepdim=True)) * _EVERY
-        total = (weight * log).sum(1, keepdim=True) + MEAN_PRIOR_FRAMES * self.network.mel_mean
-        mean = total / (weight.sum(1, keepdim=True) + MEAN_PRIOR_FRAMES)
-        return log_level(power, loud) - mean
-
-    def _hear(self, mel: Tensor, kept: dict[str, Tensor]) -> Tensor:
-        """As `Network.hear`; what follows the last frame counts as silent."""
-        network = self.network
-        x = functional.pad(self._after(mel.transpose(1, 2) * 0.4, "entry", kept), (0, 2))
-        x = functional.conv1d(x, network.entry.weight, network.entry.bias)
-        for name, block in self._blocks("encoder"):
-            reach = dilation_of(block)
-            x = gated(block, functional.pad(self._after(x, name, kept), (0, reach)))
-        return network.content(x)
 
     def _speak(
         self, content: Tensor, f0: Tensor, voicing: Tensor, kept: dict[str, Tensor]
@@ -111,10 +89,12 @@ class StreamGraph(FoldedEar):
         network = self.network
         melody = network.melody(f0)
         x = torch.cat([content, melody[:, None], voicing[:, None]], 1)
-        needed = self.spoken + 1 + sum(dilation_of(block) for _, block in self._blocks("decoder"))
-        x = self._after(x[..., :needed], "join", kept)
+        needed = self.spoken + 1 + sum(dilation_of(block) for _, block in self._blocks())
+        # What follows the last frame that was heard counts as that one.
+        held = x[..., -1:].expand(-1, -1, max(0, needed - x.shape[-1]))
+        x = self._after(torch.cat([x[..., :needed], held], -1), "join", kept)
         x = functional.conv1d(x, network.join.weight, network.join.bias)
-        for name, block in self._blocks("decoder"):
+        for name, block in self._blocks():
             x = gated(block, self._after(x, name, kept))
         return network.parameters_of(network.exit(x))
 
@@ -141,11 +121,9 @@ class StreamGraph(FoldedEar):
         kept[name] = joined[..., self.spoken : self.spoken + before.shape[-1]]
         return joined
 
-    def _blocks(self, part: str = "") -> Iterator[tuple[str, GatedBlock]]:
-        for name in ("encoder", "decoder"):
-            for index, block in enumerate(getattr(self.network, name)):
-                if part in {"", name}:
-                    yield f"{name}_{index}", block
+    def _blocks(self) -> Iterator[tuple[str, GatedBlock]]:
+        for index, block in enumerate(self.network.decoder):
+            yield f"decoder_{index}", block
 
 
 def dilation_of(block: GatedBlock) -> int:

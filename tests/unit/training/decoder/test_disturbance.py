@@ -15,14 +15,6 @@ def test_doubt_about_the_voicing_stays_a_share() -> None:
     assert bool(((doubted >= 0) & (doubted <= 1)).all())
 
 
-def test_another_tract_moves_the_bands_of_some() -> None:
-    power = torch.zeros(20, 4, 80)
-    power[:, :, 40] = 1
-    peaks = Disturbance(seed=3).tract(power)[:, 0].argmax(1)
-    assert 4 < int((peaks == 40).sum()) < 16
-    assert int((peaks - 40).abs().max()) <= 7
-
-
 def test_speech_that_is_spoilt_one_way_is_as_long_and_another() -> None:
     time = np.arange(RATE) / RATE
     wave = (0.3 * np.sin(2 * np.pi * 220 * time) * (time % 0.4 < 0.2)).astype(np.float32)

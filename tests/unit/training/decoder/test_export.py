@@ -14,8 +14,6 @@ from tools.training.decoder.network import VOICING_SHARPNESS, HarmonicVoice, Net
 
 BUNDLE = Path(__file__).parents[4] / "characters" / "mei"
 MEI = BUNDLE / "harmonic.onnx"
-FIRST = Path(__file__).parents[3] / "data" / "bundles" / "mei" / "harmonic.onnx"
-"""A network that hears by itself."""
 NAMES = ("content", "f0", "voicing", "noise")
 
 
@@ -30,13 +28,6 @@ def spoken(content: bytes) -> np.ndarray:
 def test_a_graph_with_its_own_weights_is_the_same_file(name: str) -> None:
     content = (BUNDLE / name).read_bytes()
     assert with_weights(content, load_network(MEI, size=SIZE)) == content
-
-
-def test_a_network_that_hears_by_itself_is_read_out_of_its_graph() -> None:
-    network = load_network(FIRST)
-    assert network.entry.weight.shape == (160, 80, 5)
-    assert float(network.mel_mean.mean()) == pytest.approx(-5, abs=3)
-    assert with_weights(FIRST.read_bytes(), network) == FIRST.read_bytes()
 
 
 def test_a_graph_with_other_weights_speaks_as_the_network_does() -> None:
