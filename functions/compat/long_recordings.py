@@ -71,10 +71,7 @@ def convert_in_pieces(
 def _shift(
     manifest: CharacterManifest, samples: Samples, sample_rate: int, options: ConversionOptions
 ) -> float | None:
-    """Return the semitones by which all pieces move; None where the character's policy says it.
-
-    The policy `auto` looks at one recording's median, and each piece would have another one.
-    """
+    """Return the semitones by which all pieces move; None where the character's policy says it."""
     pitch = manifest.pitch
     if options.pitch_shift is not None or pitch is None or pitch.policy != "auto":
         return options.pitch_shift

@@ -79,11 +79,7 @@ def answer_busy(refuse: Callable[..., Response], code: str) -> Handler:
 def common_handlers(
     refuse: Callable[..., Response], *, busy: str, quota: str, offered: str
 ) -> dict[type[Exception], Handler]:
-    """Build the handlers of the errors that every dialect has.
-
-    `busy` is the dialect's code of 503, and `quota` of 429. A client that asks for an unknown path
-    is told to call what is `offered`.
-    """
+    """Build the handlers of the errors that every dialect has."""
 
     async def refuse_http(request: Request, error: HTTPException) -> Response:
         message = error.detail
@@ -213,10 +209,7 @@ class ConnectionActivity:
 
     @property
     def hears(self) -> bool:
-        """True while the client hears something.
-
-        A text that was begun and does not come is not enough: it would hold the place for ever.
-        """
+        """True while the client hears something."""
         return self._now() - self._sound_at < _HEARD_SECONDS
 
     @property

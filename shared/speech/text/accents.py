@@ -164,11 +164,7 @@ def hiragana(katakana: str) -> str:
 
 
 def align(word2ph: Sequence[int], phones: Sequence[str], given: Sequence[str]) -> tuple[int, ...]:
-    """Count the phones of each character when a text is read otherwise, 1 at both ends.
-
-    Phones that are the same stay with their character; new ones go to the character whose phones
-    they replace or follow.
-    """
+    """Count the phones of each character when a text is read otherwise, 1 at both ends."""
     inner = range(1, len(word2ph) - 1)
     owners = [index for index in inner for _ in range(word2ph[index])] or [1]
     counts = [0] * len(word2ph)

@@ -120,11 +120,7 @@ def read_words(path: Path = _LIST) -> dict[str, str]:
 
 
 class EnglishReader:
-    """Writes English words in katakana; any number of threads use it at once.
-
-    A word is looked up in the list of well-known words and then in Open JTalk's dictionary; a small
-    network reads the others (kanalizer, 4.5 MB, about 6 ms a word), and no words are spelled.
-    """
+    """Writes English words in katakana; any number of threads use it at once."""
 
     def __init__(
         self,
@@ -247,11 +243,7 @@ LONGEST_WAITING = 400
 
 
 def split_sentences(text: str) -> list[str]:
-    """Cut a text after its sentences, into pieces of 1 to 120 characters.
-
-    Short sentences are joined with the next: a voice speaks a single syllable badly. Sentences that
-    nobody can say in one breath are cut at a comma, or wherever they are too long.
-    """
+    """Cut a text after its sentences, into pieces of 1 to 120 characters."""
     pieces: list[str] = []
     for piece in _cut(text, _ENDS, _LONGEST):
         if pieces and len(pieces[-1]) < _SHORTEST and len(pieces[-1] + piece) <= _LONGEST:
@@ -277,10 +269,7 @@ class SentenceSplitter:
 
 
 def _cut(text: str, ends: re.Pattern[str], longest: int) -> Iterator[str]:
-    """Cut a text at its ends, and a long sentence at the last comma that leaves it short enough.
-
-    The pieces make up the text; the last one, after the last end, may be empty.
-    """
+    """Cut a text at its ends, and a long sentence at the last comma that leaves it short enough."""
     begin = 0
     for end in (*(found.end() for found in ends.finditer(text)), len(text)):
         while end - begin > longest:
