@@ -30,8 +30,6 @@ LOOK_SECONDS: Final = 1.0
 
 
 class OfferedCharacters:
-    """The characters that all dialects offer; a speech that has begun goes on with the old ones."""
-
     def __init__(
         self,
         characters: dict[str, LoadedCharacter],
@@ -46,7 +44,6 @@ class OfferedCharacters:
         return character_id in self._characters
 
     def put(self, character: LoadedCharacter) -> None:
-        """Offer a character, or another revision of it."""
         self.replace_all(self._characters | {character.manifest.id: character})
 
     def remove(self, character_id: str) -> None:
@@ -116,5 +113,4 @@ def load_bundle(
     max_bytes: int = MAX_BUNDLE_BYTES,
     marker: Marker | None = None,
 ) -> LoadedCharacter:
-    """Load a bundle of graphs of `max_bytes` together and build its engines."""
     return build_character(load_character(folder, ENGINES, max_bytes), session, marker=marker)

@@ -55,7 +55,6 @@ class SpeechResources:
 
 
 def keys_of(key: SecretStr | None, named: Iterable[SecretStr] = ()) -> dict[str, str]:
-    """Return the keys that requests may carry, by the names of their owners."""
     keys = {} if key is None else {OPERATOR: key.get_secret_value()}
     for entry in named:
         name, _, secret = entry.get_secret_value().partition("=")
@@ -70,8 +69,6 @@ def keys_of(key: SecretStr | None, named: Iterable[SecretStr] = ()) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class Compat:
-    """The servers of one process."""
-
     app: ASGIApp
     wyoming: WyomingServer
     offered: OfferedCharacters

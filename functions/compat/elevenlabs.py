@@ -67,8 +67,6 @@ if TYPE_CHECKING:
 
 
 class FieldError(Exception):
-    """A field of the `body` or the `query` that cannot be used."""
-
     def __init__(self, field: str, message: str, place: str = "body") -> None:
         super().__init__(message)
         self.detail = {"loc": [place, field], "msg": message, "type": "value_error"}
@@ -94,8 +92,6 @@ _FIELD_BYTES: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class RecordingLimits:
-    """Limits of one recording, and of those that come or are decoded at once."""
-
     max_seconds: float = 300.0
     max_bytes: int = 32 << 20
     at_once: int = 8
@@ -152,7 +148,6 @@ class Recordings:
             self._held += Counter()  # forgets clients without any
 
     async def decode(self, form: FormData) -> Recording:
-        """Decode the recording in the field `audio`."""
         file = form.get("audio")
         if not isinstance(file, UploadFile):
             raise FieldError("audio", "Send the recording as a file in the field 'audio'.")
@@ -346,7 +341,6 @@ class ElevenLabsRoutes:
         headers: Mapping[str, str],
         **used: Any,
     ) -> Response:
-        """Answer each piece as soon as it is made, unless the whole file states its length."""
         owner = key_owner_of(request.scope)
         async with self._meter.count(owner, "elevenlabs", **used):
             if spoken_format(request, sound) is sound:
@@ -390,7 +384,6 @@ def build(
     routes = ElevenLabsRoutes(characters, speakers, recordings, synthesis, meter or Meter())
 
     def answer(status: HTTPStatus, code: str, message: str | None = None) -> Handler:
-        """Answer with the text of the error, unless there is another message."""
         return answer_with(
             lambda error: refuse_elevenlabs(status, message or str(error), code=code)
         )

@@ -62,7 +62,6 @@ def load(
 
 
 async def serve(config: CompatSettings, supervision: Supervision | None = None) -> None:
-    """Serve in this process until SIGTERM or SIGINT."""
     user_data = await asyncio.to_thread(UserData.open, config.data_dir)
     weights = None if config.weights_dir is None else MappedWeights(config.weights_dir)
     session = SessionSettings(
@@ -98,7 +97,6 @@ async def serve(config: CompatSettings, supervision: Supervision | None = None) 
 
 
 def run(config: CompatSettings) -> None:
-    """Run the processes until SIGTERM or SIGINT."""
     if config.is_alone:
         asyncio.run(serve(config))
         return

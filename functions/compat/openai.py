@@ -91,8 +91,6 @@ class SpeechRequest(BaseModel):
 
 
 class OpenAiRequestError(Exception):
-    """A request that cannot be served, the field that is wrong, and a code for programs."""
-
     def __init__(
         self,
         message: str,

@@ -107,7 +107,6 @@ class SpeechSession:
 
     @property
     def is_quiet(self) -> bool:
-        """No text is spoken, comes or waits."""
         return self._utterance is None and all(task.done() for task in self._speaking)
 
     def end(self, code: str, message: str, close: int) -> None:
@@ -116,7 +115,6 @@ class SpeechSession:
             self._serving.cancel()
 
     async def serve(self) -> None:
-        """Serve until the client leaves or breaks the protocol."""
         try:
             while True:
                 self.activity.note_message()
@@ -268,8 +266,6 @@ class SpeechSession:
 
 
 class SpeechSockets:
-    """The connections of one process."""
-
     def __init__(
         self,
         voices: TextSpeakers,

@@ -144,7 +144,6 @@ def text_in(data: Mapping[str, Any]) -> str:
 
 
 def describe(voices: TextSpeakers) -> dict[str, Any]:
-    """Describe the characters as voices, with their styles as speakers."""
     styles: dict[str, list[TextSpeaker]] = {}
     for voice in voices.all():
         styles.setdefault(voice.character.manifest.id, []).append(voice)

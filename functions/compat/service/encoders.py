@@ -142,7 +142,6 @@ class _Mp3Encoder:
 
 @lru_cache(maxsize=64)
 def id3_of(marking: Marking) -> bytes:
-    """Write the statement as an ID3 tag, with which an MP3 file begins."""
     import av  # noqa: PLC0415 - loading it takes long
 
     sink = _Sink()

@@ -79,8 +79,6 @@ def answer_busy(refuse: Callable[..., Response], code: str) -> Handler:
 def common_handlers(
     refuse: Callable[..., Response], *, busy: str, quota: str, offered: str
 ) -> dict[type[Exception], Handler]:
-    """Build the handlers of the errors that every dialect has."""
-
     async def refuse_http(request: Request, error: HTTPException) -> Response:
         message = error.detail
         if error.status_code in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
@@ -108,8 +106,6 @@ def unread_header(division: Division) -> dict[str, str]:
 
 
 class SpokenAnswer(StreamingResponse):
-    """An answer of sound that is sent while it is made; its stream is closed however it ends."""
-
     def __init__(
         self,
         synthesis: Synthesis,
@@ -209,7 +205,6 @@ class ConnectionActivity:
 
     @property
     def hears(self) -> bool:
-        """True while the client hears something."""
         return self._now() - self._sound_at < _HEARD_SECONDS
 
     @property

@@ -37,8 +37,6 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class SpeechLimits:
-    """Limits of one request, of all streams together, and of what waits for a reader."""
-
     seconds: float = 300.0
     streams: int = 64
     buffered_bytes: int = 1 << 20
@@ -142,13 +140,11 @@ class Synthesis:
         return stream
 
     def close(self, stream: SpokenStream) -> None:
-        """End a stream; its place is free after the piece that is being spoken."""
         task = self._streams.pop(stream, None)
         if task is not None:
             task.cancel()
 
     def _make_place(self, client: str | None) -> None:
-        """Find a place for one more stream; the slowest reader loses it."""
         of_client = sum(client is not None and each.client == client for each in self._streams)
         if of_client >= max(1, self.limits.streams // 2):
             raise OverloadedError(f"all {of_client} streams of this client are taken")
@@ -264,8 +260,6 @@ class SpokenStream:
 
 
 class _Budget:
-    """The speech that one request may still get."""
-
     def __init__(self, limits: SpeechLimits) -> None:
         self._limits = limits
         self._seconds = limits.seconds

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TextSpeaker:
-    """A character, or one style of it, that speaks text."""
-
     id: str
     character: LoadedCharacter
     engine: PhraseEngine
@@ -81,7 +79,6 @@ class TextSpeakers:
 
 
 def text_speakers_of(characters: Mapping[str, LoadedCharacter]) -> list[TextSpeaker]:
-    """Return a speaker for each character that takes text, and one for each style of it."""
     found = []
     for name, character in characters.items():
         engine, styles = character.text_engine, character.manifest.styles
@@ -95,7 +92,6 @@ def text_speakers_of(characters: Mapping[str, LoadedCharacter]) -> list[TextSpea
 
 
 def names_of(entries: Iterable[str]) -> dict[str, str]:
-    """Read further names of speakers, each NAME=CHARACTER."""
     return {name: voice for name, _, voice in (entry.partition("=") for entry in entries)}
 
 

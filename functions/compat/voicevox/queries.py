@@ -125,7 +125,6 @@ _LONGEST_PAUSE_SECONDS = 0.45
 
 
 def query_of(phrases: Sequence[AccentPhrase], text: str) -> AudioQuery:
-    """Return the query that a client changes and sends back."""
     return AudioQuery(
         accent_phrases=[query_body_of(phrase) for phrase in phrases],
         speed_scale=1.0,

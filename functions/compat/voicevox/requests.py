@@ -32,8 +32,6 @@ _CLIENT_CLOSED_REQUEST = 499  # nginx's; nobody is there to read it
 
 
 class UnusableParameterError(HTTPException):
-    """A parameter of the address that cannot be used, described as FastAPI does."""
-
     def __init__(self, name: str, kind: str, message: str, value: str | None) -> None:
         detail = {"type": kind, "loc": ["query", name], "msg": message, "input": value}
         super().__init__(HTTPStatus.UNPROCESSABLE_ENTITY, "unusable")

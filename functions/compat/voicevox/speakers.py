@@ -29,8 +29,6 @@ _TALK = "talk"
 
 @dataclass(frozen=True)
 class SpeakerStyle:
-    """A style that clients can ask for, and the statement in its speech."""
-
     id: int
     name: str
     engine: PhraseEngine
@@ -50,7 +48,6 @@ class VoicevoxSpeaker:
     styles: tuple[SpeakerStyle, ...]
 
     def summary(self) -> dict[str, Any]:
-        """Return the body of `GET /speakers`."""
         return {
             "name": self.name,
             "speaker_uuid": self.uuid,
@@ -62,7 +59,6 @@ class VoicevoxSpeaker:
         }
 
     def details(self) -> dict[str, Any]:
-        """Return the body of `GET /speaker_info`."""
         styles = [
             {
                 "id": style.id,
@@ -81,8 +77,6 @@ def base64_of(content: bytes) -> str:
 
 
 class VoicevoxSpeakers:
-    """The speakers that clients can ask for, in order."""
-
     def __init__(
         self, speakers: Sequence[VoicevoxSpeaker], aliases: Mapping[int, int] = MappingProxyType({})
     ) -> None:
@@ -90,7 +84,6 @@ class VoicevoxSpeakers:
         self.offer(speakers)
 
     def offer(self, speakers: Sequence[VoicevoxSpeaker]) -> None:
-        """Offer these speakers from now on, in this order."""
         self.speakers = tuple(speakers)
         self._styles: Mapping[int, SpeakerStyle] = {
             style.id: style for speaker in speakers for style in speaker.styles

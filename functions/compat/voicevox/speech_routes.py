@@ -181,7 +181,6 @@ class QueryRoutes:
         return query.model_dump_json(by_alias=True).encode(), headers
 
     def _read(self, text: str, style: SpeakerStyle) -> tuple[list[AccentPhrase], dict[str, str]]:
-        """Read a text, and name what is unread in a header."""
         self._dictionary.refresh()
         headers = {}
         if text.strip():  # clients ask for queries of empty texts, and write into them
@@ -308,8 +307,6 @@ class SynthesisRoutes:
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """A query, the style that speaks it, and whether its questions rise."""
-
     query: AudioQuery
     style: SpeakerStyle
     raise_questions: bool

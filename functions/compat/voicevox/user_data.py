@@ -66,7 +66,6 @@ class _Entries(ABC, Generic[_Id, _Entry]):
 
     @contextmanager
     def _change(self) -> Iterator[dict[_Id, _Entry]]:
-        """Change a copy, which everybody uses afterwards."""
         with self._lock, nullcontext() if self._file is None else self._file.lock():
             self._read_file()
             entries = dict(self._entries)
@@ -117,8 +116,6 @@ class Presets(_Entries[int, Preset]):
 
 
 class UserDictionary(_Entries[str, "DictionaryWord"]):
-    """Words of clients by their UUID, and a reader that knows them."""
-
     def __init__(
         self,
         make_reader: Callable[[Path | None], JapaneseReader] = Reader,
@@ -138,7 +135,6 @@ class UserDictionary(_Entries[str, "DictionaryWord"]):
         return reader.read(text)
 
     def has(self, surface: str) -> bool:
-        """Return whether a client added this word, in this spelling."""
         return widen(surface) in self._surfaces
 
     def put_into(self, text: str) -> str:
@@ -148,7 +144,6 @@ class UserDictionary(_Entries[str, "DictionaryWord"]):
         return dict(self._entries)
 
     def refresh(self) -> None:
-        """Read the changes of other processes."""
         if self._file is not None:
             with self._lock:
                 self._read_file()

@@ -115,7 +115,6 @@ def _measure(labels: Sequence[re.Match[str]]) -> _Measure:
 
 
 def _cut(morae: Sequence[Mora], measures: Iterable[_Measure]) -> Iterator[AccentPhrase]:
-    """Deal morae to phrases; signs belong to the phrase before them."""
     rest = deque(morae)
 
     def signs() -> Iterator[Mora]:

@@ -117,7 +117,6 @@ class Pronunciation:
         return entry.get(part_of_speech(word, entry, context), entry["DEFAULT"])
 
     def _stem(self, word: str, context: Context) -> str | None:
-        """Pronounce a word with -s, -ed or -ing by its stem."""
         endings = (
             *(("s", "", with_s), ("'s", "", with_s), ("es", "", with_s), ("ies", "y", with_s)),
             *(("s'", "s", str), ("'", "", str), ("d", "", with_ed), ("ed", "", with_ed)),

@@ -258,12 +258,10 @@ class SentenceSplitter:
         self._waiting = ""
 
     def push(self, text: str) -> list[str]:
-        """Add a piece of the text, and return the sentences that are whole now."""
         *whole, self._waiting = _cut(self._waiting + text, _ENDS_SO_FAR, LONGEST_WAITING)
         return [each for each in whole if each.strip()]
 
     def finish(self) -> list[str]:
-        """Return the rest, when nothing more comes."""
         rest, self._waiting = self._waiting, ""
         return [rest] if rest.strip() else []
 

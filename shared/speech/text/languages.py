@@ -164,7 +164,6 @@ def without_rare_kanji(part: str) -> Iterator[str | Unread]:
 
 
 def readable_parts(sentence: str) -> Iterator[str | Unread]:
-    """Cut a sentence at the parts that are in a script or language that no voice reads."""
     scripts = [script_of(character) for character in sentence]
     if not any(script and script not in _READ_SCRIPTS for script in scripts):
         name = other_language(sentence, scripts)
@@ -244,7 +243,6 @@ def base_of(sentence: str, language: str | None) -> str | None:
 
 
 def runs_of(sentence: str, base: str, english_words: EnglishWords) -> Iterator[Run]:
-    """Divide a sentence into its language and the other one, with the signs after each."""
     if base == JAPANESE and english_words == EnglishWords.KATAKANA:
         yield Run(sentence, JAPANESE)
         return

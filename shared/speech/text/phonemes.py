@@ -155,8 +155,6 @@ _DEVOICED = frozenset("AIUEO")
 
 
 class ToneOfPhone(NamedTuple):
-    """A phone, in the phones of Style-Bert-VITS2, and its tone."""
-
     phone: str
     tone: int
 

@@ -224,7 +224,6 @@ _SCORES = re.compile("スコア|得点|[勝敗]|点差|セット|引き分け|�
 
 
 def score(found: re.Match[str]) -> str:
-    """Read `21-19` as a score where one is spoken of."""
     around = found.string[max(found.start() - 20, 0) : found.end() + 20]
     return f"{found[1]}タイ{found[2]}" if _SCORES.search(around) else found[0]
 
