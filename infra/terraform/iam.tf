@@ -285,13 +285,26 @@ resource "terraform_data" "invoker_check" {
   }
 }
 
+# Google has no narrower right than an update, which can name another image, too; with images.attestation
+# "required" only one that Cloud Build of this project has built.
+resource "google_project_iam_custom_role" "scaler" {
+  count = length(var.convert.busy_hours) == 0 ? 0 : 1
+
+  role_id     = "${replace(var.name, "-", "_")}_scaler_${random_id.suffix.hex}"
+  project     = var.project_id
+  title       = "${var.name}: set minimum instances"
+  permissions = ["run.services.get", "run.services.update"]
+
+  depends_on = [time_sleep.apis]
+}
+
 resource "google_cloud_run_v2_service_iam_member" "schedule" {
   count = length(var.convert.busy_hours) == 0 ? 0 : 1
 
   project  = var.project_id
   location = var.region
   name     = google_cloud_run_v2_service.convert.name
-  role     = "roles/run.developer"
+  role     = google_project_iam_custom_role.scaler[0].id
   member   = google_service_account.this["schedule"].member
 }
 

@@ -19,7 +19,7 @@ SECONDS: Final = 5.0
 """The length of a voice's sound."""
 
 CONTAINER: Final = (2.0, 1.0)
-"""The CPUs and the GiB of a converter (`convert_cpu`, `convert_memory`)."""
+"""The CPUs and the GiB of a converter (`convert.cpu`, `convert.memory`)."""
 
 
 class VoiceUse(NamedTuple):

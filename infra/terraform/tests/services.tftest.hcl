@@ -196,7 +196,8 @@ run "busy_hours" {
   assert {
     condition = (
       google_cloud_run_v2_service_iam_member.schedule[0].name == google_cloud_run_v2_service.convert.name
-      && google_cloud_run_v2_service_iam_member.schedule[0].role == "roles/run.developer"
+      && google_cloud_run_v2_service_iam_member.schedule[0].role == google_project_iam_custom_role.scaler[0].id
+      && google_project_iam_custom_role.scaler[0].permissions == toset(["run.services.get", "run.services.update"])
       && google_service_account_iam_member.schedule_acts_as_convert[0].service_account_id == google_service_account.this["convert"].name
     )
     error_message = "the schedule may not change the service, or may change others"
