@@ -15,6 +15,7 @@ import soxr
 
 from shared.speech.engines import kokoro
 from shared.speech.engines.interface import TextEngineWrapper
+from shared.speech.engines.kokoro_synthesis import SAMPLE_RATE
 from shared.speech.engines.registry import ENGINES, build_engine
 from shared.speech.engines.text_interface import PhraseEngine, SpeechOptions
 from shared.speech.engines.two_step_speech import TwoStepSpeech
@@ -76,7 +77,7 @@ def judge_typed(
             if language == JAPANESE and text_engines[name] == "japanese":
                 continue
             wave = np.concatenate(list(speak(sentence, SpeechOptions())))
-            wave = soxr.resample(wave, kokoro.SAMPLE_RATE, RATE).astype(np.float32)
+            wave = soxr.resample(wave, SAMPLE_RATE, RATE).astype(np.float32)
             row = rows.setdefault(("typed", group, name), Row())
             if panel.recogniser is not None:
                 understood = panel.recogniser.understand(wave, language)
