@@ -39,7 +39,6 @@ from tools.training.judges.measures import voice_of
 from tools.training.judges.panel import gather
 from tools.training.judges.strangers import StrangerRecording, english, japanese, spread
 
-CLEAN = "clean"
 SENTENCES = 40
 _FEWEST_OF_A_CARD = 10
 _DISTURBED_SHARE = 6  # one of so many is also judged with noise, over a telephone and in a room
@@ -94,7 +93,7 @@ def judge(
         missing.append(f"Japanese: no recordings in {places.judges}, see tools/training/README.md")
     missing += [f"likeness: no recordings of {c.name}" for c in characters if not c.voices]
     conditions: dict[str, tuple[Convert, list[StrangerRecording]]] = {
-        CLEAN: (as_it_is, spread(recordings, sentences))
+        "clean": (as_it_is, spread(recordings, sentences))
     }
     if not is_marked:
         some = spread(recordings, -(-sentences // _DISTURBED_SHARE))

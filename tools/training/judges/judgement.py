@@ -15,7 +15,6 @@ from tools.training.judges.panel import DIRECTIONS, RESEMBLYZER, Panel
 from tools.training.judges.strangers import StrangerRecording
 
 _WITHOUT_SPACES = frozenset({"ja"})
-_PHONES = ""  # parted by spaces, as words are
 _SIGNS = frozenset("PSC")
 
 
@@ -153,7 +152,7 @@ class CharacterJudgement:
             original, heard = (
                 self._panel.phones.understand(one, language) for one in (recording.wave, wave)
             )
-            row.phones += compare(original, heard, _PHONES)
+            row.phones += compare(original, heard, "")  # parted by spaces, as words are
         for judge in self._panel.naturalness:
             row.add(**judge.judge(wave))
 
