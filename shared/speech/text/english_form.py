@@ -305,6 +305,7 @@ _SPOKEN: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (rf"\b(\d{{1,2}}) (?=(?:{'|'.join(_MONTHS)})\b)",
      lambda found: f"{ordinal(int(found[1]))} of "),
     (r"\b(\d{1,3}(?:\.\d{1,3}){3})(?:([:/])(\d{1,5}))?(?![.\d])", dotted),
+    (r"(?<!\d )\b([AP])M(?:(?=\d)|\s(?=\d{1,2}:))(\d{1,2}(?::\d\d)?)(?![\d:.])", r"\2 \1M"),
     ((r"(?i)\b(\d{1,2}(?::\d\d)?\s?(?:[ap]\.?m\b\.?)?)\s?[-–~]\s?"
      r"(?=\d{1,2}(?::\d\d|\s?[ap]\.?m\b))"), r"\1 to "),
     (rf"\b(\d{{1,2}}):(\d{{2}})(?::\d{{2}})?(?:\s?{_HALF_DAY})?", time_of_day),

@@ -93,6 +93,8 @@ from shared.speech.text.english_form import cardinal, ordinal, write_out, year
          "It is one hundred euros, fifty dollars or eight divided by two equals four."),
         ("10:00 a.m.–5:00 p.m., 1st-3rd, UTC-5",
          "ten A M to five P M, first to third, UTC minus five"),
+        ("AM9:00–PM5:30, PM 11:00, 5 PM 3",
+         "nine A M to five thirty P M, eleven P M, five P M three"),
         ("MP3s, C#, 30mpg, LED", "MP three s, C sharp, thirty miles per gallon, L E D"),
         ("Ms Lee of St Louis, 476 AD", "Miz Lee of Saint Louis, four hundred seventy six A D"),
         ("α, π, 5 Ω, Straße, Łódź", "alpha, pi, five ohms, Strasse, Lódź"),
