@@ -314,7 +314,8 @@ _SPOKEN: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"(?<=\d)\s?:\s?(?=\d)|(?<=\w)\s?~\s?(?=\w)", " to "),
     (r"(?:\b|')((?:1[1-9]|20)\d0|[2-9]0)'?s\b", decade),
     ((r"(?:\+?\d{1,3}[ -])?(?:\(\d{3}\) ?|\b\d{3}[ -])\d{3}[ -]\d{4}\b|\b\d{3}-\d{4}\b"
-     r"|\+\d{1,3}(?:[ -]\d{2,4}){2,5}\b|(?i:(?<=dial )|(?<=call ))(?:[1-9]1[12]|999)\b"),
+     r"|\+\d{1,3}(?:[ -]\d{2,4}){2,5}\b|(?<![\d-])\d+(?:-\d+){2,5}(?!\d)"
+      r"|(?i:(?<=dial )|(?<=call ))(?:[1-9]1[12]|999)\b"),
      lambda found: ", ".join(map(digits, re.findall(r"\d+", found[0])))),
     (r"(?<=\dst|\dnd|\drd|\dth)\s?[-–]\s?(?=\d+[snrt])", " to "),
     (r"\b(\d+)(?:st|nd|rd|th)\b", lambda found: ordinal(int(found[1]))),

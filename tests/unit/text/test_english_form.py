@@ -95,6 +95,7 @@ from shared.speech.text.english_form import cardinal, ordinal, write_out, year
          "ten A M to five P M, first to third, UTC minus five"),
         ("AM9:00–PM5:30, PM 11:00, 5 PM 3",
          "nine A M to five thirty P M, eleven P M, five P M three"),
+        ("Tel: 03-1234-5678", "Tel, zero three, one two three four, five six seven eight"),
         ("MP3s, C#, 30mpg, LED", "MP three s, C sharp, thirty miles per gallon, L E D"),
         ("Ms Lee of St Louis, 476 AD", "Miz Lee of Saint Louis, four hundred seventy six A D"),
         ("α, π, 5 Ω, Straße, Łódź", "alpha, pi, five ohms, Strasse, Lódź"),
