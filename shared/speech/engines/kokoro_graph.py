@@ -3,7 +3,8 @@
 The packages' graph convolves channels first, with unsigned weights, and normalises each channel by
 its mean and deviation over the whole sentence. Here channels come last, so that a convolution is
 one product of matrices with signed weights and with scale and bias inside, and the means and
-deviations are constants of the voice, so that a window of time needs nothing of the others.
+deviations are those that the voice has in sentences of this length, so that a window of time needs
+nothing of the others.
 Architecture: StyleTTS 2 (arXiv:2306.07691), decoder of iSTFTNet (arXiv:2203.02395).
 """
 
@@ -20,7 +21,6 @@ from shared.speech.signal.sound import Samples
 DECODER: Final = "/decoder/decoder/"
 GENERATOR: Final = f"{DECODER}generator/"
 _LARGEST = np.float32(63)  # two products of an unsigned and a signed byte are added in 16 bits
-_SMALLEST = 1e-5
 _HALF = 0.5**0.5
 _END = np.iinfo(np.int64).max
 
@@ -30,7 +30,8 @@ def decoder_graph(parts: ModelParts, statistics: Mapping[str, Samples]) -> bytes
 
     T are frames of 25 ms; `begin` and `end` are those of the decoder's frames of 12.5 ms that the
     generator takes. Harmonics are [6 + 60 * (end - begin), 22], and spectra [60 * (end - begin),
-    22]. The statistics are the mean and variance of each channel by the name of the layer.
+    22]. The statistics are the means and the logarithms of the deviations [2, lengths, channels]
+    by the name of the layer, for sentences of several lengths; `shares` [lengths] weights them.
     """
     return _Decoder(parts, statistics).write()
 
@@ -84,12 +85,13 @@ class _Decoder:
         add("Add", spectra, bias, outputs=["spectra"])
         return self._graph.model(
             {"hidden": (np.float32, 2), "curves": (np.float32, 2), "harmonics": (np.float32, 2)}
-            | {"style": (np.float32, 2), "begin": (np.int64, 1), "end": (np.int64, 1)},
+            | {"style": (np.float32, 2), "shares": (np.float32, 1)}
+            | {"begin": (np.int64, 1), "end": (np.int64, 1)},
             ["spectra"],
         )
 
     def _write_affine(self) -> None:
-        """Write a factor and an addend for each channel, of the style and the constants."""
+        """Write a factor and an addend for each channel, of the style and the statistics."""
         kinds = ["weight_quantized", "weight_scale", "bias"]
         names = list(self._statistics)
         named = [f"{_dotted(name)}.fc" for name in names]
@@ -99,19 +101,24 @@ class _Decoder:
         sizes = [len(each) // 2 for each in biases]
         signed = self._graph.constant(np.concatenate(weights, axis=1))
         self._graph.add("DynamicQuantizeLinear", "style", outputs=["qs", "ss", "zs"])
-        factors, addends = (self._constant(np.concatenate(each)) for each in (scales, biases))
-        inputs = ["qs", signed, "ss", factors, "zs", "", addends]
+        scale, addend = (self._constant(np.concatenate(each)) for each in (scales, biases))
+        inputs = ["qs", signed, "ss", scale, "zs", "", addend]
         style = self._graph.add("MatMulIntegerToFloat", *inputs, domain=MICROSOFT)
         style = self._graph.add("Squeeze", style, self._graph.constant([0]))
         outputs = [f"{kind}{name}" for name in names for kind in ("factor", "addend")]
         lengths = self._graph.constant([size for size in sizes for _ in range(2)])
         self._graph.add("Split", style, lengths, axis=0, outputs=outputs)
+        means, deviations = np.concatenate(list(self._statistics.values()), axis=2)
+        found = self._graph.add("MatMul", "shares", self._constant(means))
+        factors = self._graph.add("MatMul", "shares", self._constant(-deviations))
+        sizes_of_names = self._graph.constant(sizes)
+        for kind, each in ("mean", found), ("scale", self._graph.add("Exp", factors)):
+            outputs = [f"{kind}{name}" for name in names]
+            self._graph.add("Split", each, sizes_of_names, axis=0, outputs=outputs)
         for name in names:
-            mean, variance = self._statistics[name].astype(np.float32)
-            deviation = np.sqrt(variance + np.float32(_SMALLEST))
             factor = self._graph.add("Add", f"factor{name}", self._scalar(1.0))
-            factor = self._graph.add("Mul", factor, self._constant(1 / deviation))
-            moved = self._graph.add("Mul", factor, self._constant(mean))
+            factor = self._graph.add("Mul", factor, f"scale{name}")
+            moved = self._graph.add("Mul", factor, f"mean{name}")
             self._affine[name] = factor, self._graph.add("Sub", f"addend{name}", moved)
 
     def _block(self, x: str, name: str) -> str:

@@ -29,15 +29,15 @@ from shared.speech.signal.sound import Samples
 SAMPLE_RATE: Final = 24_000
 MOST_SYMBOLS: Final = STYLE_ROWS
 STATISTICS: Final = Path(__file__).with_name("kokoro_statistics.npz")
-"""Mean and variance of each channel before each normalisation, of the mixture NOBODY."""
+"""Means and logarithms of deviations of each channel before each normalisation, of NOBODY."""
+FEWEST_IN_WINDOWS: Final = 30  # symbols; shorter sentences differ too much from each other
+LENGTHS: Final = (6, 12, 25, 50, 100, 200)  # symbols of the sentences that have these statistics
 
 FRAME: Final = 600  # samples of the encoder's frame of 25 ms
 AROUND: Final = 9  # frames on both sides of a window that the decoder hears
 _AROUND_SOUND = 2  # frames that the generator computes around a window, of three that it hears
 FIRST_FRAMES, _LONGER, _MOST_FRAMES = 10, 1.5, 80
 _LEAD_FRAMES = 3  # frames of the silence at the beginning that are spoken
-
-FEWEST_IN_WINDOWS: Final = 55  # symbols; the constants do not suit some shorter sentences
 
 _HIDDEN, _F0, _ENERGY, _FRAMES = (
     f"/encoder/{name}_output_0" for name in ("MatMul_1", "Reshape", "Reshape_1", "Gather")
@@ -87,14 +87,14 @@ class KokoroNetworks:
     decoder: Network
     weights: SignalWeights
     whole: Network | None = None
-    """The packages' own graph, for sentences so short that the constants do not suit them."""
+    """The packages' own graph, for short sentences."""
 
     @classmethod
     def load(cls, packages: KokoroPackages, settings: SessionSettings) -> "KokoroNetworks":
         content = packages.read_network()
         parts = ModelParts(content)
         with np.load(STATISTICS) as archive:
-            statistics = {name: archive[name] for name in archive.files}
+            statistics = {name: archive[name].astype(np.float32) for name in archive.files}
 
         def session(content: bytes) -> GraphSession:
             # Its SHA-256 vouches for it: the inspection of strangers' files refuses its operators.
@@ -142,14 +142,24 @@ class KokoroSynthesis:
             return
         outputs = [_HIDDEN, _F0, _ENERGY, _FRAMES]
         hidden, f0, energy, frames = self._networks.encoder.run_all(inputs, outputs)
-        style = inputs["style"][:, : STYLE_SIZE // 2]
-        sentence = _Sentence(self._networks, hidden[0].T, f0.ravel(), energy.ravel(), style)
+        voice = {
+            "style": inputs["style"][:, : STYLE_SIZE // 2],
+            "shares": shares_of_lengths(len(numbers)),
+        }
+        sentence = _Sentence(self._networks, hidden[0].T, f0.ravel(), energy.ravel(), voice)
         begin, step = max(int(frames[0]) - _LEAD_FRAMES, 0), float(FIRST_FRAMES)
         while begin < sentence.frames:
             end = min(begin + int(step), sentence.frames)
             spoken = sentence.speak(begin, end)
             yield stream.resample_chunk(spoken, last=end == sentence.frames)
             begin, step = end, min(step * _LONGER, _MOST_FRAMES)
+
+
+def shares_of_lengths(symbols: int) -> Samples:
+    """Return the weights of LENGTHS in a sentence of so many symbols, which are one together."""
+    places = np.interp(np.log(symbols), np.log(LENGTHS), np.arange(len(LENGTHS)))
+    distances = np.abs(places - np.arange(len(LENGTHS)))
+    return np.asarray(np.maximum(1 - distances, 0), np.float32)
 
 
 class _Sentence:
@@ -161,13 +171,13 @@ class _Sentence:
         hidden: Samples,
         f0: Samples,
         energy: Samples,
-        style: Samples,
+        voice: Mapping[str, Samples],
     ) -> None:
         self.frames = len(hidden)
         self._networks = networks
         self._hidden = np.ascontiguousarray(hidden)
         self._f0 = f0
-        self._style = style
+        self._voice = voice
         curves = [
             sliding_window_view(np.pad(curve, 1), 3)[::2] @ weights + bias
             for curve, (weights, bias) in zip((f0, energy), networks.weights.curves, strict=True)
@@ -183,7 +193,7 @@ class _Sentence:
             "hidden": self._hidden[first:last],
             "curves": self._curves[first:last],
             "harmonics": self._harmonics(_PER_FRAME * start - 3, _PER_FRAME * stop + 3),
-            "style": self._style,
+            **self._voice,
             "begin": np.array([2 * (start - first)], np.int64),
             "end": np.array([2 * (stop - first)], np.int64),
         }

@@ -15,6 +15,7 @@ import argparse
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 
@@ -22,11 +23,12 @@ import numpy as np
 import soundfile
 import soxr
 from numpy.random import Generator, default_rng
+from numpy.typing import NDArray
 
 from shared.speech.engines.delivery import trim
 from shared.speech.engines.kokoro import english_sentences, symbols_of_text
 from shared.speech.engines.kokoro_packages import NOBODY, KokoroPackages, Mixture
-from shared.speech.engines.kokoro_synthesis import SAMPLE_RATE, STATISTICS
+from shared.speech.engines.kokoro_synthesis import SAMPLE_RATE, STATISTICS, shares_of_lengths
 from shared.speech.graphs.bundle import Graph
 from shared.speech.graphs.model_parts import ModelParts
 from shared.speech.graphs.onnx_files import ModelFacts
@@ -81,6 +83,11 @@ _PAIRS = 150
 Line = tuple[str, str]
 
 
+_MEASURED = (*range(4, 24, 3), *range(25, 75, 5), 80, 95, 110, 130, 150, 180, 210)
+"""The lengths of the beginnings of texts, in symbols, whose statistics are measured."""
+_MEASURED_TEXTS = (("hina_ja.txt", "ja"), ("typed_en.txt", "en"), ("judge_ja.txt", "ja"))
+_SMALLEST = 1e-5  # as the network adds it to a variance
+
 _MEANS = re.compile(r"(/decoder/.*)/ReduceMean(_2)?_output_0")
 _SAME = re.compile(r"(.*/resblocks\.)(\d)(/adain1\.0)")
 
@@ -103,18 +110,25 @@ class Network:
         rates = SAMPLE_RATE * mixture.tract, SAMPLE_RATE
         return np.asarray(soxr.resample(spoken, *rates, quality="VHQ"), np.float32)
 
-    def statistics(self, lines: Iterable[str]) -> dict[str, Samples]:
-        """Measure mean and variance [2, channels] before each normalisation, as NOBODY speaks."""
+    def statistics(self, lines: Sequence[str]) -> dict[str, NDArray[np.float16]]:
+        """Measure what STATISTICS holds, [2, lengths, channels], as NOBODY speaks the lines.
+
+        The values at LENGTHS are those whose interpolation is nearest to what was measured.
+        """
         spoken = [self._run(NOBODY, each, 1.0, self._means) for each in lines]
+        shares = np.stack([shares_of_lengths(len(each)) for each in lines])
         found = {
-            name: np.mean([mean.ravel() for mean in means], axis=0)
+            name: np.stack([mean.ravel() for mean in means])
             for name, means in zip(self._means, zip(*spoken, strict=True), strict=True)
         }
-        layers = {
-            match[1]: np.stack([found[name], found[f"{match[1]}/ReduceMean_2_output_0"]])
-            for name in self._means
-            if (match := _MEANS.fullmatch(name)) and not match[2]
-        }
+        layers: dict[str, NDArray[np.float16]] = {}
+        for name in self._means:
+            if (match := _MEANS.fullmatch(name)) and not match[2]:
+                variances = found[f"{match[1]}/ReduceMean_2_output_0"]
+                measured = found[name], np.log(variances + _SMALLEST) / 2
+                layers[match[1]] = np.stack(
+                    [np.linalg.lstsq(shares, each, rcond=None)[0] for each in measured]
+                ).astype(np.float16)
         # Three blocks hear the same, so that the graph computes their means once.
         for name in [name for name in layers if _SAME.fullmatch(name)]:
             begin, number, end = _SAME.fullmatch(name).groups()  # type: ignore[union-attr]
@@ -191,8 +205,15 @@ class _Writer:
         print(f"{folder}: {len(_STRANGERS)} strangers", flush=True)
 
     def write_statistics(self) -> None:
-        lines = [*lines_of("judge_ja.txt", "ja")[:8], *lines_of("hina_en.txt", "en")[:8]]
-        measured = self._network.statistics(self._symbols(*line) for line in lines)
+        lines: list[str] = []
+        for number, length in enumerate(_MEASURED):
+            for file, language in _MEASURED_TEXTS:
+                texts = lines_of(file, language)
+                begin = 5 * number % (len(texts) - 8)
+                words = " ".join(self._symbols(*each) for each in texts[begin : begin + 8]).split()
+                spoken = accumulate(words, "{} {}".format)
+                lines.append(next(each for each in spoken if len(each) >= length))
+        measured = self._network.statistics(lines)
         np.savez_compressed(STATISTICS, **measured)  # type: ignore[arg-type] # names are strings
 
     def _speak(self, mixture: Mixture, language: str, text: str) -> Samples:
