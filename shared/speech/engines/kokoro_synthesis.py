@@ -50,7 +50,7 @@ _PER_FRAME = FRAME // _HOP  # spectra of a frame
 _SCALE = np.float32(_SPECTRUM / _HOP)
 
 
-class Network(Protocol):
+class MultiOutputGraph(Protocol):
     def run_all(
         self, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str]
     ) -> list[NDArray[Any]]:
@@ -83,10 +83,10 @@ class SignalWeights:
 class KokoroNetworks:
     """The graph of a whole sentence, the graph of a window, and the weights beside them."""
 
-    encoder: Network
-    decoder: Network
+    encoder: MultiOutputGraph
+    decoder: MultiOutputGraph
     weights: SignalWeights
-    whole: Network | None = None
+    whole: MultiOutputGraph | None = None
     """The packages' own graph, for short sentences."""
 
     @classmethod

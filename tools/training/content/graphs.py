@@ -139,7 +139,7 @@ def speaking_inputs(frames: int) -> tuple[Tensor, ...]:
 
 
 def has_decoder(stream: Path) -> bool:
-    """Whether a stream speaks with a decoder of its own: one without a head is heard sooner."""
+    """Tell streams with a decoder of their own, which has no head and is heard sooner."""
     if not stream.exists():
         return False
     names = {one.name for one in onnx.load(stream).graph.initializer}

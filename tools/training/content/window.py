@@ -62,7 +62,7 @@ def decades(power: Tensor) -> Tensor:
 
 
 def scale_mel(mel: Tensor, loudest: Tensor) -> Tensor:
-    """What Whisper takes [B, T, 80], in decades, by the loudest so far [B, T or 1, 1]."""
+    """Scale decades [B, T, 80] for Whisper by the loudest so far [B, T or 1, 1]."""
     return (torch.maximum(mel, loudest - RANGE) - loudest + LOUDEST + 4.0) / 4.0
 
 
@@ -103,7 +103,7 @@ class WindowedEncoder(nn.Module):
         self.network.projection.requires_grad_(True)
 
     def taught(self) -> dict[str, nn.Parameter]:
-        """What differs from the shared encoder."""
+        """Return the parameters that differ from those of the shared encoder."""
         return {name: each for name, each in self.named_parameters() if each.requires_grad}
 
     def load(self, file: Path) -> "WindowedEncoder":

@@ -35,7 +35,7 @@ _FILTER_REACH = 7  # samples on either side of the low-pass filter
 
 
 class Ear(Protocol):
-    """What hears the content of a window, and keeps its own state."""
+    """The encoder of a stream, which keeps its own state."""
 
     def state(self) -> dict[str, Tensor]: ...
 

@@ -92,7 +92,7 @@ _MEANS = re.compile(r"(/decoder/.*)/ReduceMean(_2)?_output_0")
 _SAME = re.compile(r"(.*/resblocks\.)(\d)(/adain1\.0)")
 
 
-class Network:
+class Kokoro:
     """The packages' own graph, for any mixture: the service's has constants of a single one."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class Network:
 class _Writer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._network = Network()
+        self._network = Kokoro()
         self._front_end = FrontEnd()
         self._english = KokoroPackages().read_pronunciation()
 
