@@ -143,6 +143,7 @@ _MONARCHS += "|Peter|Catherine|Alexander|Nicholas|Frederick|Benedict|Paul|John|F
 
 _NUMBER = r"(?<!\d)(?>\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?)"  # without a way back
 _HIDDEN = re.compile("[™®©\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff\u00ad]")
+_MANY_DIGITS = re.compile(r"\d{1000}(?=\d)")  # Python converts at most 4,300 digits
 _PLAIN = str.maketrans(dict(zip("‘’‛“”„‐‑‒~〜～、。\n\r\t", "'''\"\"\"---~~~,.   ", strict=True)))
 
 
@@ -289,8 +290,8 @@ _SPOKEN: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (rf"({_NUMBER})\s?({_CODE})\b", lambda found: _CODES[found[2]] + found[1]),
     (rf"([$€£¥])\s?({_NUMBER})\s?[-–]\s?\1?(?=\d)", r"\2 to \1"),
     (r"(?<![\w)])[-–−](?=[$€£¥₩₹])", "minus "),
-    (rf"((?:\b(?:US|[ACR]))?[$€£¥₩₹]|\bCHF)\s?({_NUMBER})(?:\s?({_ANY_SCALE}|[KMB])\b)?",
-     lambda found: amount(found[1], found[2], found[3])),
+    (rf"((?:\b(?:US|[ACR]))?\$|[€£¥₩₹]|\bCHF)\s?({_NUMBER})(?:\s?({_ANY_SCALE}|[KMB])\b)?",
+     lambda found: f" {amount(found[1], found[2], found[3])}"),
     (rf"(?<![$€£¥₩₹\d])({_NUMBER})\s?([$€£¥₩₹])(?!\d)", lambda found: amount(found[2], found[1])),
     (rf"({_NUMBER})\s?¢",
      lambda found: f"{found[1]} {plural_of('cent', float(found[1].replace(',', '')))}"),
@@ -368,6 +369,7 @@ _BEFORE_END = re.compile(r"[\s,]+(?=[.!?])|^[\s,]+")
 def write_out(text: str) -> str:
     """Write an English text in words and `. , ! ? ' " -`; it may be empty."""
     visible = _HIDDEN.sub("", text).replace("…", ". ").replace("№", "number ")
+    visible = _MANY_DIGITS.sub(r"\g<0> ", visible)
     separate = separate_numbers(visible, power, mixed_fraction, ", ")
     spoken = unicodedata.normalize("NFKC", separate).translate(_PLAIN)
     for pattern, replace in _RULES:

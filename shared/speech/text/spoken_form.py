@@ -216,7 +216,7 @@ def minus(found: re.Match[str]) -> str:
 def from_to(found: re.Match[str]) -> str:
     """Read `10-20` as a range where things are counted, unless it falls as a score may."""
     first, last = found[1] or found[3], found[2] or found[4]
-    is_year = len(first) > len(last) and int(last) == (int(first) + 1) % 100
+    is_year = len(first) > len(last) and float(last) == (float(first) + 1) % 100
     return f"{first}から{last}" if float(first) < float(last) or is_year else found[0]
 
 

@@ -79,6 +79,7 @@ from shared.speech.text.english_form import cardinal, ordinal, write_out, year
         # Units, currencies, addresses, signs.
         ("5G, 100M users, 16 MB/s, 5 µm, 300 K", ("five G, one hundred million users, sixteen "
          "megabytes per second, five micrometers, three hundred K")),
+        ("4C€ 3", "four C three euros"),
         ("USD 50, 20 EUR, A$5, 5¢", ("fifty US dollars, twenty euros, five Australian dollars, "
          "five cents")),
         ("6'2\" tall, 5 ft 10 in, 40°26′46″",
@@ -131,3 +132,7 @@ def test_no_text_takes_long_to_write_out(text: str) -> None:
 )
 def test_numbers_are_written_in_words(write: Callable[[int], str], number: int, words: str) -> None:
     assert write(number) == words
+
+
+def test_a_number_that_python_does_not_convert_is_written_digit_by_digit() -> None:
+    assert write_out("7" * 5000) == " ".join(["seven"] * 5000)

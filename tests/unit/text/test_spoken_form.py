@@ -89,6 +89,7 @@ def test_a_text_is_written_out_as_it_is_said(text: str, spoken: str) -> None:
         ("2024-2025シーズン", "2024から2025シーズン"),
         ("A〜C、9:00〜", "AからC、9時から"),
         ("10-20人と5–8個", "10から20人と5から8個"),
+        ("0.0-0個", "0.0-0個"),
         ("楽しい〜最高", "楽しいー最高"),
         ("2対1", "2タイ1"),
         # Addresses, versions, units, dates in English.
