@@ -48,6 +48,11 @@ from tests.support.text_engine_contract import TextEngineContract, whole
 
 RATE = 24_000
 
+needs_packages = pytest.mark.skipif(
+    not KokoroPackages().is_complete(),
+    reason="needs what functions/convert/requirements-kokoro.txt lists",
+)
+
 
 @pytest.fixture(scope="module")
 def front_end() -> FrontEnd:
@@ -259,10 +264,7 @@ def test_packages_that_are_not_there_or_hold_another_file_are_refused(tmp_path: 
         KokoroPackages(tmp_path).read_files()
 
 
-@pytest.mark.skipif(
-    not KokoroPackages().is_complete(),
-    reason="needs what functions/convert/requirements-kokoro.txt lists",
-)
+@needs_packages
 def test_the_real_network_speaks_the_same_samples_for_the_same_text(front_end: FrontEnd) -> None:
     engine = built_in(SessionSettings(front_end=front_end))
     usual, again = (whole(engine, "今日は、とてもいい天気ですね。") for _ in range(2))
@@ -273,10 +275,7 @@ def test_the_real_network_speaks_the_same_samples_for_the_same_text(front_end: F
     assert np.median(hertz[hertz > 0]) == pytest.approx(MEDIAN_HZ, rel=0.15)
 
 
-@pytest.mark.skipif(
-    not KokoroPackages().is_complete(),
-    reason="needs what functions/convert/requirements-kokoro.txt lists",
-)
+@needs_packages
 @pytest.mark.parametrize("times", [1, 3])
 def test_windows_sound_like_the_whole_sentence_of_the_packages_own_graph(times: int) -> None:
     symbols = "hˌi hæz bɪn wˈɜɹkɪŋ ˌɔn ðɪs pɹˈɑʤˌɛkt fɔɹ ˈɔlmOst θɹˈi jˈɪɹz nˈW. " * times
