@@ -105,7 +105,10 @@ _ENGLISH_WORD = re.compile(r"[A-Za-z]+\d*")
 
 
 class WrittenWords:
-    """The words that writing out a text would change, such as emoji, `a,b` and `hello world`."""
+    """The words that writing out a text would change, such as emoji, `a,b` and `hello world`.
+
+    The dictionary never finds them, so their pronunciation is put into the text before.
+    """
 
     def __init__(self, words: Iterable[DictionaryWord]) -> None:
         self._by_first: dict[str, list[tuple[str, str]]] = {}

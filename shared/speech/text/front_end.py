@@ -243,7 +243,10 @@ LONGEST_WAITING = 400
 
 
 def split_sentences(text: str) -> list[str]:
-    """Cut a text after its sentences, into pieces of 1 to 120 characters."""
+    """Cut a text after its sentences, into pieces of 1 to 120 characters.
+
+    Short sentences are joined with the next: a voice speaks a single syllable badly.
+    """
     pieces: list[str] = []
     for piece in _cut(text, _ENDS, _LONGEST):
         if pieces and len(pieces[-1]) < _SHORTEST and len(pieces[-1] + piece) <= _LONGEST:
@@ -254,6 +257,8 @@ def split_sentences(text: str) -> list[str]:
 
 
 class SentenceSplitter:
+    """Cuts a text that comes in pieces; each sentence leaves as soon as it is whole."""
+
     def __init__(self) -> None:
         self._waiting = ""
 
