@@ -151,22 +151,25 @@ def shown(cell: Cell) -> str:
     return f"{cell:.3g}"
 
 
-def marks(name: str) -> tuple[str, str]:
-    """Return the lines before and after the figures of a benchmark in a page."""
-    return f"<!-- measured {name}: begin -->", f"<!-- measured {name}: end -->"
+def marks(name: str, kind: str = "measured") -> tuple[str, str]:
+    """Return the lines before and after what a command writes into a page."""
+    return f"<!-- {kind} {name}: begin -->", f"<!-- {kind} {name}: end -->"
 
 
-def with_figures(text: str, report: Report) -> str:
-    """Return the text of a page with the figures of a report between its marks.
+def with_part(text: str, part: str, begin: str, end: str) -> str:
+    """Return the text of a page with this between its marks.
 
     Raises:
         ValueError: the page does not have both marks once each, in this order.
     """
-    begin, end = marks(report.name)
     marked = re.compile(f"{re.escape(begin)}\n.*?{re.escape(end)}", re.DOTALL)
     if text.count(begin) != 1 or text.count(end) != 1 or not marked.search(text):
         raise ValueError(f"the page needs the lines {begin!r} and {end!r} once each, in this order")
-    return marked.sub(lambda _: f"{begin}\n\n{report.markdown()}\n\n{end}", text)
+    return marked.sub(lambda _: f"{begin}\n\n{part}\n\n{end}", text)
+
+
+def with_figures(text: str, report: Report) -> str:
+    return with_part(text, report.markdown(), *marks(report.name))
 
 
 def write_figures(page: Path, results: Iterable[Path]) -> None:

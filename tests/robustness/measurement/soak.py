@@ -47,6 +47,7 @@ from infra.local.configuration.environments import FIRESTORE_VARIABLE
 from infra.local.configuration.options import CloudOptions
 from tests.integration.served import SAMPLE
 from tests.robustness.faults.cloud import FaultyCloud, Instance, faulty_cloud
+from tests.robustness.measurement.fault_table import PAGE, with_faults
 from tests.robustness.measurement.leaks import find_leaks
 from tests.robustness.measurement.soak_figures import Figures, Visit, percentile
 from tests.support.proxy import Proxy
@@ -104,8 +105,6 @@ def convert_folders(times: int) -> tuple[Report, list[str]]:
     )
     return Report("folders", (Table("Folders", ("what", "figure"), rows),)), complaints
 
-
-README = Path(__file__).parents[1] / "faults" / "README.md"
 
 LAST_VOICE_SECONDS = 120.0
 """How long to wait for the last voice after the load has ended."""
@@ -360,6 +359,9 @@ async def _slow_down_the_store(cloud: FaultyCloud, stack: AsyncExitStack, second
 
 def main(arguments: Sequence[str]) -> int:
     wish = _parse(arguments)
+    if wish.faults:
+        PAGE.write_text(with_faults(PAGE.read_text()))
+        return 0
     if wish.leaks:
         report, complaints = asyncio.run(find_leaks(wish.drops, wish.minutes))
     elif wish.folders:
@@ -371,7 +373,7 @@ def main(arguments: Sequence[str]) -> int:
         report = replace(report, facts={**report.facts, "NOT WELL": "; ".join(complaints)})
     report.show()
     if wish.write:
-        README.write_text(with_figures(README.read_text(), report))
+        PAGE.write_text(with_figures(PAGE.read_text(), report))
     return int(bool(complaints))
 
 
@@ -389,6 +391,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--drops", type=int, default=5000, help="how many voices drop")
     text = "convert a folder so many times instead"
     parser.add_argument("--folders", type=int, default=0, help=text)
+    text = "write the tables of faults of that page from faults.toml, and nothing else"
+    parser.add_argument("--faults", action="store_true", help=text)
     text = "bring the figures into tests/robustness/faults/README.md, and what is not well"
     parser.add_argument("--write", action="store_true", help=text)
     return parser.parse_args(arguments)
