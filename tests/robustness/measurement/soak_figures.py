@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from infra.local.cloud.memory import ACKNOWLEDGING
-from tools.benchmarks.report import Report, Table
+from tools.benchmarks.report import Cell, Report, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,7 +142,7 @@ class Figures:
         ended = [visit.voice for visit in self.visits if visit.voice is not None]
         waits = [visit.wait_seconds for visit in self.visits if visit.wait_seconds is not None]
         codes = ", ".join(f"{code} {number}" for code, number in sorted(self.failed.items()))
-        rows = (
+        rows: tuple[tuple[str, Cell], ...] = (
             ("voices", len(self.visits)),
             ("done", sum(voice.result is not None for voice in ended)),
             ("failed, by code", codes or "none"),
@@ -157,16 +157,19 @@ class Figures:
             ("wait from upload to end, p50 (s)", percentile(waits, 50)),
             ("wait, p95 (s)", percentile(waits, 95)),
             ("wait, p99 (s)", percentile(waits, 99)),
-            ("wait of interrupted voices, p50 (s)", percentile(self.interrupted, 50)),
-            ("wait of interrupted voices, p95 (s)", percentile(self.interrupted, 95)),
         )
+        if self.kills is not None:
+            rows += tuple(
+                (f"wait of interrupted voices, p{rank} (s)", percentile(self.interrupted, rank))
+                for rank in (50, 95)
+            )
         memory = tuple(
             (name, round(start / MB), round(end / MB))
             for name, (start, end) in self.memory_ends().items()
         )
         columns = ("process that lives on", "at start", "at end")
         return Report(
-            "soak",
+            "soak without kills" if self.kills is None else "soak",
             (
                 Table("What became of the voices", ("what", "figure"), rows),
                 Table("Resident memory (MB), with child processes", columns, memory),

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.robustness.measurement.fault_table import PAGE
 from tests.robustness.measurement.soak_figures import GROWTH_ALLOWED, MB, Figures, Visit
 from tests.support.voices import a_done, a_failed
+from tools.benchmarks.report import with_figures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +43,7 @@ def growing(start: float, end: float) -> list[int]:
         figures(a_visit(TAKEN_OVER, 6.0), a_visit(wait_seconds=9.0)),
         figures(memory=growing(1000 * MB, 1000 * MB * (GROWTH_ALLOWED - 0.01))),
         figures(memory=[*FLAT, 900 * MB]),
+        replace(figures(), kills=None, pushes=[204] * 995 + [429] * 5),
     ],
 )
 def test_a_run_in_which_every_voice_has_its_one_result_is_well(well: Figures) -> None:
@@ -58,8 +61,19 @@ def test_a_run_in_which_every_voice_has_its_one_result_is_well(well: Figures) ->
             figures(memory=growing(200 * MB, 260 * MB)),
             "the memory of convert-1 has grown from 203 to 257 MB",
         ),
+        (
+            replace(figures(), kills=None, pushes=[204] * 993 + [429, 503, None] * 2),
+            "6 of 999 pushes were refused",
+        ),
         (figures(kills=0), "there was no load, no kill, or nothing whose memory was measured"),
     ],
 )
 def test_what_is_not_well_is_a_finding(found: Figures, complaint: str) -> None:
     assert found.complaints() == [complaint]
+
+
+@pytest.mark.parametrize("kills", [None, 1])
+def test_the_page_has_a_place_for_each_soak(kills: int | None) -> None:
+    report = replace(figures(), kills=kills).report()
+
+    assert report.markdown() in with_figures(PAGE.read_text(), report)
