@@ -167,10 +167,23 @@ def test_idle_minimum_instances_and_their_probes_are_paid_for() -> None:
     assert summary.bill["their liveness probes"] == pytest.approx(probes, rel=0.01)
     # Nobody is a visitor of a month with less than 10 000: no assessment is paid for.
     assert summary.options["`app_check`"] == 0.0
-    crowd = summary_of(
-        PARAMETERS, settings, replace(quiet, times=np.full(200, 10.0), spoken=np.full(200, 2.0))
-    )
-    assert crowd.options["`app_check`"] == pytest.approx(8 / 360)
+
+
+def test_a_crowd_pays_for_logs_and_options_its_share_of_a_month() -> None:
+    hours = Arrivals(np.linspace(10.0, 7000.0, 200), np.full(200, 2.0), 7200.0, weight=100)
+    summary = summary_of(exact_parameters(), WARM, hours)
+    # Two hours are a 360th of a month, which then has 7.2 million visitors.
+    visitors, share = 7_200_000, 1 / 360
+    options = summary.options
+    assert options["`app_check`"] == pytest.approx((8 + (visitors - 1e5) / 1000) * share)
+    domain = 25 + 1.5 * visitors * 0.75e-6
+    assert options["`domain.name`: load balancer and Cloud Armor"] == pytest.approx(domain * share)
+    assert options["alert conditions, once Google charges them"] == pytest.approx(21 * share)
+    logs = (visitors * 9000 / 2**30 - 50) * 0.5
+    assert summary.bill["logging"] == pytest.approx(logs * share)
+    running = ("converters at work", "idle minimum instances", "their liveness probes")
+    seconds = sum(summary.bill[name] for name in (*running, "functions at work"))
+    assert options["a region of tier 2"] == pytest.approx(0.4 * seconds)
 
 
 def test_whoever_is_refused_waits_in_line_and_is_served_in_the_next_minute() -> None:
