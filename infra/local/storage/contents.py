@@ -31,13 +31,12 @@ _READ_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """A complete content: size in bytes, CRC32C (big-endian) and MD5 in base64, SHA-256 in hex."""
+    """A complete content: size in bytes, CRC32C (big-endian) and MD5 in base64."""
 
     path: Path
     size: int
     crc32c: str
     md5: str
-    sha256: str
 
     def delete(self) -> None:
         self.path.unlink(missing_ok=True)
@@ -49,12 +48,11 @@ class ExpectedDigests:
 
     crc32c: str | None = None
     md5: str | None = None
-    sha256: str | None = None
 
     @classmethod
-    def from_headers(cls, headers: Headers, sha256: str | None = None) -> Self:
+    def from_headers(cls, headers: Headers) -> Self:
         """Read `x-goog-hash` (`crc32c=...` and `md5=...`, joined by commas) and `Content-MD5`."""
-        found = {"md5": headers.get("content-md5"), "sha256": sha256}
+        found = {"md5": headers.get("content-md5")}
         for item in ",".join(headers.getlist("x-goog-hash")).split(","):
             algorithm, _, digest = item.strip().partition("=")
             if algorithm in {"crc32c", "md5"} and digest:
@@ -67,7 +65,6 @@ class ExpectedDigests:
         pairs = (
             ("CRC32C", self.crc32c, content.crc32c),
             ("MD5 hash", self.md5, content.md5),
-            ("SHA-256", self.sha256, content.sha256),
         )
         for label, provided, calculated in pairs:
             if provided is not None and provided != calculated:
@@ -97,17 +94,16 @@ class IncomingContent:
 
     def _measure(self) -> StoredContent:
         crc32c = google_crc32c.Checksum()  # type: ignore[no-untyped-call] # has no types
-        md5, sha256 = hashlib.md5(usedforsecurity=False), hashlib.sha256()
+        md5 = hashlib.md5(usedforsecurity=False)
         with self._path.open("rb") as file:
             while data := file.read(_READ_BYTES):
-                for each in (crc32c, md5, sha256):
+                for each in (crc32c, md5):
                     each.update(data)
         return StoredContent(
             path=self._path,
             size=self.size,
             crc32c=base64.b64encode(crc32c.digest()).decode(),  # type: ignore[no-untyped-call]
             md5=base64.b64encode(md5.digest()).decode(),
-            sha256=sha256.hexdigest(),
         )
 
     def delete(self) -> None:

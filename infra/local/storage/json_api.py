@@ -14,14 +14,13 @@ from starlette.routing import Route
 
 from infra.local.storage import errors
 from infra.local.storage.notifications import NotificationConfig
-from infra.local.storage.objects import Listing
 from infra.local.storage.requests import (
     Json,
-    Preconditions,
     base_url,
     json_body,
     optional_number,
     path_segment,
+    wanted_generation,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +30,10 @@ if TYPE_CHECKING:
 
 _MOST_PER_PAGE = 1000
 # Listing something else than was asked for would be worse than not listing.
-_REFUSED_LISTINGS = ("filter", "includeTrailingDelimiter", "matchGlob", "softDeleted")
+_REFUSED_LISTINGS = (
+    *("delimiter", "endOffset", "filter", "includeTrailingDelimiter", "matchGlob"),
+    *("softDeleted", "startOffset"),
+)
 
 
 class JsonApi:
@@ -40,17 +42,13 @@ class JsonApi:
         self._config_ids = itertools.count(1)
 
     def routes(self) -> list[Route]:
-        bucket, one = "/b/{bucket}", "/b/{bucket}/o/{object}"
+        one = "/b/{bucket}/o/{object}"
         return [
             Route("/b", self.list_buckets, methods=["GET"]),
             Route("/b", self.create_bucket, methods=["POST"]),
-            Route(bucket, self.get_bucket, methods=["GET"]),
-            Route(bucket, self.delete_bucket, methods=["DELETE"]),
-            Route(bucket + "/notificationConfigs", self.list_notifications, methods=["GET"]),
-            Route(bucket + "/notificationConfigs", self.add_notification, methods=["POST"]),
-            Route(bucket + "/o", self.list_objects, methods=["GET"]),
+            Route("/b/{bucket}/notificationConfigs", self.add_notification, methods=["POST"]),
+            Route("/b/{bucket}/o", self.list_objects, methods=["GET"]),
             Route(one, self.get, methods=["GET"]),
-            Route(one, self.patch, methods=["PATCH"]),
             Route(one, self.delete, methods=["DELETE"]),
         ]
 
@@ -64,23 +62,8 @@ class JsonApi:
         bucket = self._buckets.create_bucket(project_of(request), await json_body(request))
         return JSONResponse(bucket.resource(base_url(request)))
 
-    async def get_bucket(self, request: Request) -> Response:
-        return JSONResponse(self._buckets.bucket_of(request).resource(base_url(request)))
-
-    async def delete_bucket(self, request: Request) -> Response:
-        self._buckets.delete_bucket(path_segment(request, "bucket"))
-        return Response(status_code=204)
-
-    async def list_notifications(self, request: Request) -> Response:
-        configs = self._buckets.bucket_of(request).notifications.values()
-        items = [config.resource(base_url(request)) for config in configs]
-        return JSONResponse({"kind": "storage#notifications", "items": items})
-
     async def add_notification(self, request: Request) -> Response:
-        body, bucket = (
-            await json_body(request),
-            self._buckets.bucket_of(request),
-        )
+        body, bucket = await json_body(request), self._buckets.bucket_of(request)
         config = NotificationConfig.parse(bucket.name, str(next(self._config_ids)), body)
         bucket.notifications[config.config_id] = config
         return JSONResponse(config.resource(base_url(request)))
@@ -88,28 +71,21 @@ class JsonApi:
     async def list_objects(self, request: Request) -> Response:
         query = request.query_params
         for name in _REFUSED_LISTINGS:
-            if query.get(name, "false") != "false":
+            if query.get(name, "false") not in {"", "false"}:
                 raise errors.not_offered(f"The local cloud does not offer {name} in listings.")
         most, token = optional_number(query, "maxResults"), query.get("pageToken", "")
         try:
             after = base64.b64decode(token, altchars=b"-_", validate=True).decode()
         except ValueError:
             raise errors.invalid_argument(f"Invalid pageToken: {token!r}.") from None
-        listing = Listing(
-            prefix=query.get("prefix", ""),
-            delimiter=query.get("delimiter", ""),
-            start=query.get("startOffset", ""),
-            end=query.get("endOffset", ""),
-            after=after,
-            limit=min(most or _MOST_PER_PAGE, _MOST_PER_PAGE),
+        found, last = self._buckets.list_page(
+            path_segment(request, "bucket"),
+            query.get("prefix", ""),
+            after,
+            min(most or _MOST_PER_PAGE, _MOST_PER_PAGE),
         )
-        entries, last = self._buckets.list_page(path_segment(request, "bucket"), listing)
-        found = [stored for stored in entries.values() if stored is not None]
-        answer: Json = {
-            "kind": "storage#objects",
-            "items": [stored.resource(base_url(request)) for stored in found],
-            "prefixes": [name for name, stored in entries.items() if stored is None],
-        }
+        items = [stored.resource(base_url(request)) for stored in found]
+        answer: Json = {"kind": "storage#objects", "items": items}
         if last is not None:
             answer["nextPageToken"] = base64.urlsafe_b64encode(last.encode()).decode()
         return JSONResponse(answer)
@@ -120,19 +96,12 @@ class JsonApi:
             return stored.answer(request, {"ETag": stored.etag})
         return JSONResponse(stored.resource(base_url(request)))
 
-    async def patch(self, request: Request) -> Response:
-        body = await json_body(request)
-        live = self._found(request, reading=False)
-        changed = self._buckets.patch(live, body, base_url(request))
-        return JSONResponse(changed.resource(base_url(request)))
-
     async def delete(self, request: Request) -> Response:
-        self._buckets.delete(self._found(request, reading=False), base_url(request))
+        self._buckets.delete(self._found(request))
         return Response(status_code=204)
 
-    def _found(self, request: Request, *, reading: bool = True) -> StoredObject:
-        conditions = Preconditions.from_query(request.query_params)
-        return self._buckets.find(request, conditions, reading=reading)
+    def _found(self, request: Request) -> StoredObject:
+        return self._buckets.find(request, wanted_generation(request.query_params))
 
 
 def project_of(request: Request) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -16,10 +16,10 @@ from starlette.responses import Response
 
 from infra.local.storage import cors, errors
 from infra.local.storage.contents import ContentResponse, StoredContent
-from infra.local.storage.notifications import DELETE, FINALIZE, METADATA_UPDATE, ObjectEvent
+from infra.local.storage.notifications import FINALIZE
 from infra.local.storage.requests import (
     Json,
-    Preconditions,
+    check_generation,
     checked_bucket_name,
     checked_object_name,
     optional_number,
@@ -60,15 +60,13 @@ class StoredObject:
     bucket: str
     name: str
     generation: int
-    metageneration: int
     content: StoredContent
     created: datetime
-    updated: datetime
     fields: Json
 
     @property
     def etag(self) -> str:
-        return etag_of(self.generation, self.metageneration)
+        return etag_of(self.generation)
 
     @property
     def xml_etag(self) -> str:
@@ -87,19 +85,19 @@ class StoredObject:
             "name": self.name,
             "bucket": self.bucket,
             "generation": str(self.generation),
-            "metageneration": str(self.metageneration),
+            "metageneration": "1",
             "size": str(self.content.size),
             "crc32c": self.content.crc32c,
             "md5Hash": self.content.md5,
             "etag": self.etag,
             "timeCreated": rfc3339(self.created),
-            "updated": rfc3339(self.updated),
+            "updated": rfc3339(self.created),
         }
 
     def version_headers(self) -> dict[str, str]:
         return {
             "x-goog-generation": str(self.generation),
-            "x-goog-metageneration": str(self.metageneration),
+            "x-goog-metageneration": "1",
             "x-goog-hash": f"crc32c={self.content.crc32c},md5={self.content.md5}",
             "x-goog-storage-class": str(self.fields.get("storageClass", "STANDARD")),
             "x-goog-stored-content-encoding": str(self.fields.get("contentEncoding", "identity")),
@@ -112,7 +110,7 @@ class StoredObject:
             "Cache-Control": "private, max-age=0",
             "Content-Type": str(self.fields.get("contentType") or "application/octet-stream"),
             "ETag": self.xml_etag,
-            "Last-Modified": self.updated.strftime("%a, %d %b %Y %H:%M:%S GMT"),
+            "Last-Modified": self.created.strftime("%a, %d %b %Y %H:%M:%S GMT"),
         } | self.version_headers()
         for name, header in FIELD_HEADERS.items():
             if name in self.fields:
@@ -174,32 +172,12 @@ class StoredBucket:
 
 @dataclass(frozen=True, slots=True)
 class ObjectDraft:
-    """An object to be written: its place, its fields, and conditions on what is there."""
+    """An object to be written, where the generation is the wanted one if there is one."""
 
     bucket: str
     name: str
     fields: Json
-    conditions: Preconditions
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """Selects objects of a listing; `start` is included, `end` and `after` are not."""
-
-    prefix: str = ""
-    delimiter: str = ""
-    start: str = ""
-    end: str = ""
-    after: str = ""
-    limit: int = 1000
-
-    def entry(self, name: str) -> str | None:
-        """Return the object's name or the common prefix that stands for it; None to skip it."""
-        is_before_end = not self.end or name < self.end
-        if not (name.startswith(self.prefix) and name >= self.start and is_before_end):
-            return None
-        cut = name.find(self.delimiter, len(self.prefix)) if self.delimiter else -1
-        return name if cut < 0 else name[: cut + len(self.delimiter)]
+    wanted_generation: int | None
 
 
 class Buckets:
@@ -235,14 +213,7 @@ class Buckets:
         self._buckets[name] = bucket
         return bucket
 
-    def delete_bucket(self, name: str) -> None:
-        if self.bucket(name).objects:
-            raise errors.bucket_conflict(f"The bucket {name} is not empty.")
-        del self._buckets[name]
-
-    def find(
-        self, request: Request, conditions: Preconditions, *, reading: bool = True
-    ) -> StoredObject:
+    def find(self, request: Request, wanted_generation: int | None) -> StoredObject:
         """Return the live object that a request names, of the generation that it may name."""
         bucket = path_segment(request, "bucket")
         name = checked_object_name(path_segment(request, "object"))
@@ -251,14 +222,14 @@ class Buckets:
         if stored is None or generation not in {None, stored.generation}:
             wanted = f"{bucket}/{name}" + (f"#{generation}" if generation else "")
             raise errors.object_not_found(f"No such object: {wanted}")
-        conditions.check(stored.generation, stored.metageneration, reading=reading)
+        check_generation(wanted_generation, stored.generation)
         return stored
 
     def check(self, draft: ObjectDraft) -> None:
         """Refuse early what `write` would refuse."""
         checked_object_name(draft.name)
         live = self.bucket(draft.bucket).objects.get(draft.name)
-        draft.conditions.check(live.generation if live else 0, live.metageneration if live else 0)
+        check_generation(draft.wanted_generation, live.generation if live else 0)
 
     def write(self, draft: ObjectDraft, content: StoredContent, base_url: str) -> StoredObject:
         """Make a complete content the live object; if refused, it still belongs to the caller."""
@@ -269,80 +240,42 @@ class Buckets:
             bucket=draft.bucket,
             name=draft.name,
             generation=self._last_generation,
-            metageneration=1,
             content=content,
             created=now,
-            updated=now,
             fields=draft.fields,
         )
         objects = self.bucket(draft.bucket).objects
         replaced = objects.get(draft.name)
         objects[draft.name] = stored
-        if replaced is None:
-            self._publish(FINALIZE, stored, now, base_url)
-        else:
-            replaced.content.delete()
-            overwrote, overwritten_by = str(replaced.generation), str(stored.generation)
-            self._publish(FINALIZE, stored, now, base_url, overwroteGeneration=overwrote)
-            self._publish(DELETE, replaced, now, base_url, overwrittenByGeneration=overwritten_by)
-        return stored
-
-    def patch(self, live: StoredObject, body: Json, base_url: str) -> StoredObject:
-        fields = live.fields | object_fields(body)
-        for name in [name for name in body if body[name] is None]:
-            fields.pop(name, None)
-        if isinstance(body.get("metadata"), dict):
-            fields["metadata"] = {
-                key: value
-                for key, value in (live.fields.get("metadata", {}) | body["metadata"]).items()
-                if value is not None
-            }
-        changed = replace(
-            live, metageneration=live.metageneration + 1, updated=self._now(), fields=fields
-        )
-        self.bucket(live.bucket).objects[live.name] = changed
-        self._publish(METADATA_UPDATE, changed, changed.updated, base_url)
-        return changed
-
-    def delete(self, live: StoredObject, base_url: str) -> None:
-        del self.bucket(live.bucket).objects[live.name]
-        live.content.delete()
-        self._publish(DELETE, live, self._now(), base_url)
-
-    def list_page(
-        self, bucket: str, listing: Listing
-    ) -> tuple[dict[str, StoredObject | None], str | None]:
-        """Return objects by name and common prefixes (None), in the order of their names' UTF-8.
-
-        The second value is the name after which the next page begins, if there is one.
-        """
-        entries: dict[str, StoredObject | None] = {}
-        last = None
-        objects = self.bucket(bucket).objects
-        for name in sorted(objects):
-            entry = listing.entry(name)
-            if entry is None or entry <= listing.after or entry == last:
-                continue
-            if len(entries) == listing.limit:
-                return entries, last
-            last = entry
-            entries[entry] = objects[name] if entry == name else None
-        return entries, None
-
-    def _publish(
-        self, event_type: str, stored: StoredObject, now: datetime, base_url: str, **more: str
-    ) -> None:
         attributes = {
-            "eventType": event_type,
+            "eventType": FINALIZE,
             "bucketId": stored.bucket,
             "objectId": stored.name,
             "objectGeneration": str(stored.generation),
             "eventTime": rfc3339(now, "microseconds"),
-            **more,
         }
+        if replaced is not None:
+            replaced.content.delete()
+            attributes["overwroteGeneration"] = str(replaced.generation)
         configs = self.bucket(stored.bucket).notifications.values()
-        event = ObjectEvent(event_type, stored.name, attributes, stored.resource(base_url))
-        self._notifications.publish(configs, event)
+        self._notifications.publish(configs, attributes, stored.resource(base_url))
+        return stored
+
+    def delete(self, live: StoredObject) -> None:
+        del self.bucket(live.bucket).objects[live.name]
+        live.content.delete()
+
+    def list_page(
+        self, bucket: str, prefix: str, after: str, most: int
+    ) -> tuple[list[StoredObject], str | None]:
+        """Return objects in the order of their names' UTF-8.
+
+        The second value is the name after which the next page begins, if there is one.
+        """
+        objects = self.bucket(bucket).objects
+        names = sorted(name for name in objects if name.startswith(prefix) and name > after)
+        found = [objects[name] for name in names[:most]]
+        return found, found[-1].name if len(names) > most else None
 
 
 def object_fields(body: Json) -> Json:
@@ -368,8 +301,8 @@ def microseconds(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
-def etag_of(*numbers: int) -> str:
-    return base64.b64encode(".".join(map(str, numbers)).encode()).decode()
+def etag_of(number: int) -> str:
+    return base64.b64encode(str(number).encode()).decode()
 
 
 def latin1(text: str) -> str:

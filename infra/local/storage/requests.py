@@ -30,6 +30,11 @@ _BUCKET_NAME = re.compile(
 )
 # First segments of the server's own addresses; see app.py.
 _RESERVED_BUCKET_NAMES = frozenset({"storage", "upload", "download"})
+_REFUSED_CONDITIONS = (
+    "ifGenerationNotMatch",
+    "ifMetagenerationMatch",
+    "ifMetagenerationNotMatch",
+)
 _RANGE = re.compile(r"bytes=([0-9]*)-([0-9]*)")
 _CONTENT_RANGE = re.compile(r"bytes (?:([0-9]+)-([0-9]+)|\*)/([0-9]+|\*)")
 
@@ -99,50 +104,20 @@ class ContentRange:
         return cls(positions, total)
 
 
-@dataclass(frozen=True, slots=True)
-class Preconditions:
-    """Conditions on an object's numbers; generation 0 stands for "there is none".
+def wanted_generation(query: Mapping[str, str]) -> int | None:
+    """Return the generation that an object must have; 0 stands for "there is none"."""
+    for name in _REFUSED_CONDITIONS:
+        if name in query:
+            raise errors.not_offered(f"The local cloud does not offer {name}.", parameter=name)
+    return optional_number(query, "ifGenerationMatch")
 
-    See https://cloud.google.com/storage/docs/request-preconditions
-    """
 
-    generation_match: int | None = None
-    generation_not_match: int | None = None
-    metageneration_match: int | None = None
-    metageneration_not_match: int | None = None
-
-    @classmethod
-    def from_query(cls, query: Mapping[str, str]) -> Self:
-        return cls(
-            optional_number(query, "ifGenerationMatch"),
-            optional_number(query, "ifGenerationNotMatch"),
-            optional_number(query, "ifMetagenerationMatch"),
-            optional_number(query, "ifMetagenerationNotMatch"),
+def check_generation(wanted: int | None, actual: int) -> None:
+    """See https://cloud.google.com/storage/docs/request-preconditions."""
+    if wanted not in {None, actual}:
+        raise errors.precondition_failed(
+            f"The generation is {actual}, not {wanted}.", parameter="generation"
         )
-
-    @classmethod
-    def from_headers(cls, headers: Mapping[str, str]) -> Self:
-        return cls(
-            generation_match=optional_number(headers, "x-goog-if-generation-match"),
-            metageneration_match=optional_number(headers, "x-goog-if-metageneration-match"),
-        )
-
-    def check(self, generation: int, metageneration: int, *, reading: bool = False) -> None:
-        """Compare with the live object's numbers; a read of a known version is "not modified"."""
-        pairs = (
-            ("generation", self.generation_match, generation),
-            ("metageneration", self.metageneration_match, metageneration),
-        )
-        for name, wanted, actual in pairs:
-            if wanted not in {None, actual}:
-                raise errors.precondition_failed(
-                    f"The {name} is {actual}, not {wanted}.", parameter=name
-                )
-        unchanged = self.generation_not_match == generation or (
-            generation != 0 and self.metageneration_not_match == metageneration
-        )
-        if unchanged:
-            raise errors.not_modified() if reading else errors.precondition_failed()
 
 
 def checked_object_name(name: object) -> str:

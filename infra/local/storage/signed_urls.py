@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-UNSIGNED_PAYLOAD = "UNSIGNED-PAYLOAD"
 MOST_SECONDS = 7 * 24 * 3600
 MOST_CLOCK_SKEW = timedelta(minutes=15)
 
@@ -140,7 +139,7 @@ class SignedUrl:
             *(f"{name}:{headers[name]}" for name in self.signed_headers),
             "",
             ";".join(self.signed_headers),
-            headers.get("x-goog-content-sha256", UNSIGNED_PAYLOAD),
+            "UNSIGNED-PAYLOAD",
         ]
         digest = hashlib.sha256("\n".join(lines).encode("latin-1")).hexdigest()
         return f"{self.algorithm}\n{self.date}\n{self.scope}\n{digest}".encode()

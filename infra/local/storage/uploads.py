@@ -1,4 +1,4 @@
-"""Uploads of the JSON API: media, multipart and resumable (`/upload/storage/v1`).
+"""Uploads of the JSON API: multipart and resumable (`/upload/storage/v1`).
 
 Protocol: https://cloud.google.com/storage/docs/performing-resumable-uploads. Of a piece that is
 not the last one, whole multiples of 256 KiB are kept, as in Cloud Storage.
@@ -22,13 +22,13 @@ from infra.local.storage.objects import ObjectDraft, StoredObject, object_fields
 from infra.local.storage.requests import (
     ContentRange,
     Json,
-    Preconditions,
     base_url,
     json_body,
     optional_number,
     parsed_json,
     path_segment,
     received_body,
+    wanted_generation,
 )
 
 if TYPE_CHECKING:
@@ -116,20 +116,14 @@ class UploadApi:
         if upload_type == "resumable":
             return await self._open_session(request)
         async with received_body(request) as body:
+            if upload_type != "multipart":
+                raise errors.not_offered(
+                    f"uploadType must be multipart or resumable, not {upload_type!r}."
+                )
+            content_type = request.headers.get("content-type", "")
+            resource, data = split_related(content_type, await whole(body))
             with incoming_content(self._folder) as incoming:
-                if upload_type == "media":
-                    resource = {"contentType": request.headers.get("content-type")}
-                    self._buckets.check(draft_of(request, resource))
-                    async for piece in body:
-                        incoming.write(piece)
-                elif upload_type == "multipart":
-                    content_type = request.headers.get("content-type", "")
-                    resource, data = split_related(content_type, await whole(body))
-                    incoming.write(data)
-                else:
-                    raise errors.invalid_argument(
-                        f"uploadType must be media, multipart or resumable, not {upload_type!r}."
-                    )
+                incoming.write(data)
                 draft, content = draft_of(request, resource), await incoming.finish()
                 ExpectedDigests.from_headers(request.headers).check(content)
                 digests_of(resource).check(content)
@@ -227,7 +221,7 @@ def draft_of(request: Request, resource: Json) -> ObjectDraft:
         bucket=path_segment(request, "bucket"),
         name=name if isinstance(name, str) else "",
         fields=object_fields(resource),
-        conditions=Preconditions.from_query(request.query_params),
+        wanted_generation=wanted_generation(request.query_params),
     )
 
 

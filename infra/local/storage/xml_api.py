@@ -13,23 +13,16 @@ from starlette.routing import Route
 
 from infra.local.storage import cors, errors
 from infra.local.storage.contents import ExpectedDigests, incoming_content
-from infra.local.storage.objects import (
-    FIELD_HEADERS,
-    ObjectDraft,
-    StoredObject,
-    latin1,
-    object_fields,
-)
+from infra.local.storage.objects import FIELD_HEADERS, ObjectDraft, latin1, object_fields
 from infra.local.storage.requests import (
     Json,
-    Preconditions,
     base_url,
     number_in,
     optional_number,
     path_segment,
     received_body,
 )
-from infra.local.storage.signed_urls import UNSIGNED_PAYLOAD, ReceivedRequest, verify
+from infra.local.storage.signed_urls import ReceivedRequest, verify
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -53,7 +46,11 @@ _HEADER_FIELDS = {header.lower(): field for field, header in FIELD_HEADERS.items
 }
 _METADATA_PREFIX = "x-goog-meta-"
 _LENGTH_RANGE = "x-goog-content-length-range"
-_REFUSED_HEADERS = ("x-goog-acl", "x-goog-copy-source", "x-goog-encryption-key")
+_GENERATION = "x-goog-if-generation-match"
+_REFUSED_HEADERS = (
+    *("x-goog-acl", "x-goog-content-sha256", "x-goog-copy-source", "x-goog-encryption-key"),
+    "x-goog-if-metageneration-match",
+)
 
 
 class XmlApi:
@@ -75,7 +72,6 @@ class XmlApi:
             Route(path, self.preflight, methods=["OPTIONS"]),
             Route(path, self._signed(self.read), methods=["GET", "HEAD"]),
             Route(path, self._signed(self.write), methods=["PUT"]),
-            Route(path, self._signed(self.delete), methods=["DELETE"]),
         ]
 
     def cors_headers(self, request: Request) -> dict[str, str]:
@@ -91,7 +87,7 @@ class XmlApi:
         return Response(headers=cors.preflight_headers(self._rules(request), request.headers))
 
     async def read(self, request: Request, _body: AsyncIterator[bytes]) -> Response:
-        stored = self._found(request, reading=True)
+        stored = self._buckets.find(request, optional_number(request.headers, _GENERATION))
         if stored.xml_etag in request.headers.get("if-none-match", "").split(", "):
             raise errors.not_modified()
         query = request.query_params
@@ -108,8 +104,8 @@ class XmlApi:
             if name in request.headers:
                 raise errors.not_offered(f"{name} is not offered.", parameter=name)
         bucket, name = path_segment(request, "bucket"), path_segment(request, "object")
-        conditions = Preconditions.from_headers(request.headers)
-        draft = ObjectDraft(bucket, name, fields_of(request), conditions)
+        wanted = optional_number(request.headers, _GENERATION)
+        draft = ObjectDraft(bucket, name, fields_of(request), wanted)
         shortest, longest = 0, None
         if _LENGTH_RANGE in request.headers:
             least, _, most = request.headers[_LENGTH_RANGE].strip().partition(",")
@@ -117,9 +113,7 @@ class XmlApi:
         announced = optional_number(request.headers, "content-length")
         check_length(shortest if announced is None else announced, shortest, longest)
         self._buckets.check(draft)
-        sha256 = request.headers.get("x-goog-content-sha256", UNSIGNED_PAYLOAD)
-        known = None if sha256 == UNSIGNED_PAYLOAD else sha256.lower()
-        expected = ExpectedDigests.from_headers(request.headers, known)
+        expected = ExpectedDigests.from_headers(request.headers)
         with incoming_content(self._folder) as incoming:
             async for piece in body:
                 incoming.write(piece)
@@ -129,14 +123,6 @@ class XmlApi:
             expected.check(content)
             stored = self._buckets.write(draft, content, base_url(request))
         return Response(headers=stored.version_headers() | {"ETag": stored.xml_etag})
-
-    async def delete(self, request: Request, _body: AsyncIterator[bytes]) -> Response:
-        self._buckets.delete(self._found(request, reading=False), base_url(request))
-        return Response(status_code=204)
-
-    def _found(self, request: Request, *, reading: bool) -> StoredObject:
-        conditions = Preconditions.from_headers(request.headers)
-        return self._buckets.find(request, conditions, reading=reading)
 
     def _signed(
         self, handler: Callable[[Request, AsyncIterator[bytes]], Awaitable[Response]]

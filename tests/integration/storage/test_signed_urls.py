@@ -46,7 +46,7 @@ def test_a_signed_put_stores_the_object(visitor: SignedAddressUser) -> None:
     assert (blob.metadata, blob.download_as_bytes()) == ({"character": "robot"}, SOUND)
 
 
-def test_signed_requests_read_and_delete_the_object(visitor: SignedAddressUser) -> None:
+def test_signed_requests_read_the_object(visitor: SignedAddressUser) -> None:
     blob = visitor.bucket.blob("a")
     blob.metadata = {"character": "robot"}
     blob.upload_from_string(SOUND, content_type="audio/wav")
@@ -75,8 +75,6 @@ def test_signed_requests_read_and_delete_the_object(visitor: SignedAddressUser) 
     assert (cached.status_code, cached.content) == (304, b"")
     assert (part.status_code, part.content) == (206, SOUND[3:6])
     assert (behind.status_code, error_code(behind)) == (416, "InvalidRange")
-    assert visitor.http.delete(visitor.url(method="DELETE")).status_code == 204
-    assert visitor.bucket.get_blob("a") is None
 
 
 def test_a_signed_get_is_pinned_to_the_generation_in_it(visitor: SignedAddressUser) -> None:
@@ -112,8 +110,8 @@ def test_a_request_without_its_own_signature_is_refused(
     visitor: SignedAddressUser, server: Server
 ) -> None:
     visitor.url(content=SOUND)
-    for method in ("GET", "HEAD", "PUT", "DELETE"):
-        signed = visitor.url(method="DELETE" if method == "GET" else "GET")
+    for method in ("GET", "HEAD", "PUT"):
+        signed = visitor.url(method="PUT" if method == "GET" else "GET")
         for url, code in (
             (f"{server.url}/uploads/a", "AccessDenied"),
             (signed, "SignatureDoesNotMatch"),
@@ -178,16 +176,11 @@ def test_the_signed_range_of_sizes_is_held(
 
 
 def test_a_wrong_checksum_stores_nothing(visitor: SignedAddressUser) -> None:
-    payload = {"x-goog-content-sha256": hashlib.sha256(SOUND).hexdigest()}
+    refused = visitor.put(sent={"Content-MD5": base64.b64encode(b"0" * 16).decode()})
 
-    refused = (
-        visitor.put(sent={"Content-MD5": base64.b64encode(b"0" * 16).decode()}),
-        visitor.put(SOUND + b"!", signed=payload),
-    )
-
-    assert [(each.status_code, error_code(each)) for each in refused] == [(400, "BadDigest")] * 2
+    assert (refused.status_code, error_code(refused)) == (400, "BadDigest")
     right = base64.b64encode(MD5).decode()
-    assert visitor.put(signed=payload, sent={"Content-MD5": right}).status_code == 200
+    assert visitor.put(sent={"Content-MD5": right}).status_code == 200
 
 
 def test_an_upload_whose_client_goes_away_stores_nothing(

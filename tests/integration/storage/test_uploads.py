@@ -1,4 +1,4 @@
-"""Multipart, media and resumable uploads."""
+"""Multipart and resumable uploads."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_completed_session_returns_the_object_again_and_only_in_its_bucket(
     assert bucket.blob("a").download_as_bytes() == b"once"
 
 
-@pytest.mark.parametrize("kind", ["media", "multipart", "resumable"])
+@pytest.mark.parametrize("kind", ["multipart", "resumable"])
 def test_a_checksum_is_compared_before_anything_is_stored(
     bucket: Any, server: Server, uploads: Uploads, kind: str
 ) -> None:
@@ -158,8 +158,6 @@ def test_a_checksum_is_compared_before_anything_is_stored(
     hashed = {"x-goog-hash": f"crc32c={checksum}", "Content-Type": "audio/wav"}
 
     def send(content: bytes) -> requests.Response:
-        if kind == "media":
-            return uploads.post(kind, data=content, headers=hashed)
         if kind == "resumable":
             return uploads.http.put(uploads.begin(), data=content, headers=hashed)
         part = b'--sep\r\ncontent-type: application/json\r\n\r\n{"crc32c": "%s"}\r\n'
