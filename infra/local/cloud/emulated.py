@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import httpx
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse
 
 from infra.local.cloud import provisioning
 from infra.local.cloud.local_cloud import LocalCloud, running_emulators
-from infra.local.cloud.page_firestore import create_app
 from infra.local.configuration import names
 from infra.local.configuration.environments import (
     FIRESTORE_VARIABLE,
@@ -33,14 +34,17 @@ from infra.local.processes.children import (
     Supervisor,
     require_up,
 )
-from infra.local.processes.servers import Servers
+from infra.local.processes.servers import Servers, forwarded, pass_on
+from shared.runtime.origins import is_allowed_origin, is_own_host
 from shared.voices.store import StoreUnavailableError, change
 from shared.voices.voice import Options, create, new_voice_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from contextlib import AsyncExitStack
     from pathlib import Path
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from infra.local.cloud.local_cloud import Emulators, Progress
     from infra.local.configuration.environments import Addresses
@@ -50,6 +54,11 @@ if TYPE_CHECKING:
 
 _FUNCTIONS: Final = ("api", "on_upload", "dead_letter", "sweep")
 _WARM_UP_PAUSE_SECONDS: Final = 0.5
+
+_SERVICE: Final = "/google.firestore.v1.Firestore/"
+"""Firebase's SDK uses these paths; the emulator's own ones delete databases."""
+
+_OWNER: Final = "bearer owner"  # with this token the emulator skips the rules
 
 
 async def start_emulated(
@@ -102,9 +111,48 @@ async def open_firestore_to_pages(
     # A page listens for minutes, and asks for many voices at once.
     limits = httpx.Limits(max_connections=None)
     client = await stack.enter_async_context(httpx.AsyncClient(timeout=None, limits=limits))  # noqa: S113
-    app = create_app(client, str(addresses.firestore), addresses.origins(options))
+    app = page_firestore(client, str(addresses.firestore), addresses.origins(options))
     servers = await stack.enter_async_context(Servers())
     servers.start(app, f"http://{addresses.page_firestore}")
+
+
+def page_firestore(client: httpx.AsyncClient, emulator: str, origins: Collection[str]) -> ASGIApp:
+    """Return an application that passes on what the pages of some sites ask the emulator.
+
+    The emulator obeys every page of every site, also one that calls itself the database's owner. So
+    it has an address that pages can't guess, and only allowed pages get through here.
+    """
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        refusal = refusal_of(request, origins)
+        if refusal is not None:
+            await PlainTextResponse(refusal, 403)(scope, receive, send)
+            return
+        try:
+            async with forwarded(client, request, emulator) as answer:
+                await pass_on(answer, send)
+        except (httpx.TransportError, ClientDisconnect):
+            await PlainTextResponse("Firestore's emulator does not answer", 503)(
+                scope, receive, send
+            )
+
+    return serve
+
+
+def refusal_of(request: Request, origins: Collection[str]) -> str | None:
+    headers = request.headers
+    if not is_own_host(headers.get("host", ""), ()):
+        return "expected 127.0.0.1 or localhost as Host"
+    if not is_allowed_origin(headers.get("origin", ""), None, origins):
+        return f"pages of this site may not read voices; allowed are {', '.join(origins)}"
+    if headers.get("authorization", "").strip().lower() == _OWNER:
+        return "a page is not the owner of the database"
+    if not request.url.path.startswith(_SERVICE):
+        return f"expected a path below {_SERVICE}"
+    return None
 
 
 @contextmanager

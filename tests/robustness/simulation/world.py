@@ -26,7 +26,7 @@ from starlette.websockets import WebSocket
 from functions.api.catalogue import Catalogue
 from functions.api.intake import VoiceIntake
 from functions.api.problems import Problem
-from functions.api.result_wait import wait_until_final
+from functions.api.routes import wait_until_final
 from functions.api.schemas import NewTextVoice, NewVoice
 from functions.api.visitors import CharacterChooser
 from functions.dead_letter.dead_letters import DeadLetterHandler

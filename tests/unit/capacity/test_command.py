@@ -5,7 +5,7 @@ from pathlib import Path
 import hcl2
 import pytest
 
-from tools.capacity.command import main
+from tools.capacity.__main__ import main
 from tools.capacity.report import check_variables_file
 
 DEPLOYMENT = Path(__file__).parents[3] / "infra" / "terraform" / "deployment" / "variables.tf"

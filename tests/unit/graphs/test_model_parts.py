@@ -2,7 +2,7 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from shared.speech.graphs.graph_writer import GraphWriter
+from shared.speech.engines.kokoro_graph import GraphWriter
 from shared.speech.graphs.model_parts import ModelParts
 
 
