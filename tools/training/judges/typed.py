@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import soxr
 
 from shared.speech.engines import kokoro
 from shared.speech.engines.interface import TextEngineWrapper
-from shared.speech.engines.kokoro_synthesis import SAMPLE_RATE
 from shared.speech.engines.registry import ENGINES, build_engine
-from shared.speech.engines.text_interface import PhraseEngine, SpeechOptions
+from shared.speech.engines.text_interface import SpeechOptions, TextEngine
 from shared.speech.engines.two_step_speech import TwoStepSpeech
 from shared.speech.graphs.bundle_folders import load_character
 from shared.speech.graphs.sessions import SessionSettings
+from shared.speech.signal.samples import resample
 from shared.speech.signal.sound import Samples
 from shared.speech.text import english_form, spoken_form
 from shared.speech.text.front_end import TextReader
@@ -37,14 +36,15 @@ _TEXTS: Final = Path(__file__).parents[1] / "sources" / "texts"
 _DIGITS: Final = frozenset("0123456789")
 
 
-class _Spoken(TextEngineWrapper):
-    def __init__(self, engine: PhraseEngine) -> None:
-        super().__init__(lambda: engine)
-        self.pieces: Sequence[Samples] = ()
+class RememberedSpeech(TextEngineWrapper):
+    """Speaks each text once, for all characters that convert it."""
+
+    _said: tuple[str, SpeechOptions, Sequence[Samples]] | None = None
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
-        del text, options
-        return iter(self.pieces)
+        if self._said is None or self._said[:2] != (text, options):
+            self._said = text, options, tuple(super().speak(text, options))
+        return iter(self._said[2])
 
 
 def judge_typed(
@@ -56,28 +56,27 @@ def judge_typed(
     """Judge sentences by their language; a row for each speaker, with and without digits."""
     settings = SessionSettings(threads=1)
     speaker = kokoro.built_in(settings)
-    spoken = _Spoken(speaker)
-    cast: dict[str, Callable[[str, SpeechOptions], Iterator[Samples]]] = {}
+    remembered = RememberedSpeech(lambda: speaker)
+    cast: dict[str, TextEngine] = {}
     text_engines: dict[str, str | None] = {}
     for bundle in bundles:
         character = load_character(bundle, ENGINES)
         manifest = character.manifest
         text_engines[manifest.id] = manifest.text.engine if manifest.text else None
         if text_engines[manifest.id] == "kokoro":
-            cast[manifest.id] = spoken.speak
+            cast[manifest.id] = kokoro.build(manifest, settings)
         else:
             engine = build_engine(character, settings)
-            cast[manifest.id] = TwoStepSpeech(spoken, kokoro.MEDIAN_HZ, engine, manifest).speak
+            cast[manifest.id] = TwoStepSpeech(remembered, kokoro.MEDIAN_HZ, engine, manifest)
     rows: dict[Key, Row] = {}
     lines = [(language, line) for language, some in sentences.items() for line in some]
     for number, (language, sentence) in enumerate(lines, start=1):
-        spoken.pieces = tuple(speaker.speak(sentence, SpeechOptions(language=language)))
         group = f"{LANGUAGES[language]}, {'numbers' if _DIGITS & set(sentence) else 'words'}"
-        for name, speak in cast.items():
+        for name, speaking in cast.items():
             if language == JAPANESE and text_engines[name] == "japanese":
                 continue
-            wave = np.concatenate(list(speak(sentence, SpeechOptions())))
-            wave = soxr.resample(wave, SAMPLE_RATE, RATE).astype(np.float32)
+            pieces = speaking.speak(sentence, SpeechOptions(language=language))
+            wave = resample(np.concatenate(list(pieces)), speaking.sample_rate, RATE)
             row = rows.setdefault(("typed", group, name), Row())
             if panel.recogniser is not None:
                 understood = panel.recogniser.understand(wave, language)

@@ -2,12 +2,15 @@
 
 import math
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 import soundfile
 
+from shared.speech.engines.text_interface import PhraseEngine, SpeechOptions
 from shared.speech.text.front_end import FrontEnd
 from tools.training.decoder.features import RATE, Floats
 from tools.training.judges.command import write_typed
@@ -27,7 +30,7 @@ from tools.training.judges.judgement import (
 )
 from tools.training.judges.panel import DIRECTIONS, RESEMBLYZER, Panel
 from tools.training.judges.strangers import READERS, StrangerRecording, english, spread
-from tools.training.judges.typed import words_wrong
+from tools.training.judges.typed import RememberedSpeech, words_wrong
 from tools.training.recordings.selection import SHIPPED
 
 
@@ -180,6 +183,30 @@ def test_typed_rows_go_into_the_page_and_each_character_s_into_its_card(tmp_path
     assert "| hina | 12.5% | 8 |" in page.read_text("utf-8")
     assert "| ned | 12.5% | 8 |" in card.read_text("utf-8")
     assert "hina" not in card.read_text("utf-8")
+
+
+class Windows:
+    """Speaks each word in a piece, or the whole text in one, and counts its texts."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Floats]:
+        self.asked.append(text)
+        words = [text] if options.whole else text.split()
+        return (np.ones(len(word), np.float32) for word in words)
+
+
+def test_whoever_converts_gets_whole_breaths_which_are_spoken_once() -> None:
+    engine = Windows()
+    speech = RememberedSpeech(lambda: cast("PhraseEngine", engine))
+    whole = SpeechOptions(whole=True)
+
+    for _ in range(2):
+        assert [len(piece) for piece in speech.speak("one two", whole)] == [7]
+    assert engine.asked == ["one two"]
+    assert [len(piece) for piece in speech.speak("one two", SpeechOptions())] == [3, 3]
+    assert [len(piece) for piece in speech.speak("three", whole)] == [5]
 
 
 def test_kana_of_japanese_are_counted_however_it_is_written() -> None:
