@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shared.speech.engines.interface import Mark, MarkedPiece
 from shared.speech.engines.text_interface import SpeechOptions
@@ -42,7 +41,7 @@ def deliver_marked(
     """Deliver pieces as `deliver` does, and move the marks along."""
     is_first = True
     for piece in pieces:
-        begin, end = _loud_part(piece.samples, sample_rate)
+        begin, end, _ = _loud_part(piece.samples, sample_rate)
         if begin == end:
             continue
         silence = options.silence_before if is_first else piece.pause * options.pauses
@@ -91,8 +90,7 @@ def _trim_windows(windows: Iterable[Samples], sample_rate: int) -> Iterator[Samp
     loudest, is_first = 0.0, True
     for window in windows:
         held = np.concatenate([held, window])
-        begin, end = _loud_part(held, sample_rate, loudest)
-        loudest = _levels(held, round(_FRAME_SECONDS * sample_rate)).max(initial=loudest)
+        begin, end, loudest = _loud_part(held, sample_rate, loudest)
         if is_first:
             held, end = (held[begin:], end - begin) if end > begin else (held[-margin:], 0)
         ready = max(end - margin, 0)
@@ -124,23 +122,23 @@ def to_full_scale(pieces: Iterable[Samples]) -> Iterator[Samples]:
 
 def trim(samples: Samples, sample_rate: int) -> Samples:
     """Remove the silence at both ends; nothing remains of silence alone."""
-    begin, end = _loud_part(samples, sample_rate)
+    begin, end, _ = _loud_part(samples, sample_rate)
     return samples[begin:end]
 
 
-def _loud_part(samples: Samples, sample_rate: int, loudest: float = 0.0) -> tuple[int, int]:
-    """Find where sound begins and ends, by the root mean square of 5 ms, as samples hiss."""
+def _loud_part(samples: Samples, sample_rate: int, loudest: float = 0.0) -> tuple[int, int, float]:
+    """Find where sound begins and ends, by the root mean square of 5 ms, as samples hiss.
+
+    `loudest` is the highest level until now, also in what is returned.
+    """
     frame = round(_FRAME_SECONDS * sample_rate)
-    levels = _levels(samples, frame)
-    loud = np.flatnonzero(levels > max(_SILENCE, _BELOW_LOUDEST * levels.max(initial=loudest)))
+    padded = np.pad(samples, (0, -len(samples) % frame)).reshape(-1, frame)
+    levels = np.sqrt(np.mean(np.square(padded, dtype=np.float64), axis=1))
+    loudest = float(levels.max(initial=loudest))
+    loud = np.flatnonzero(levels > max(_SILENCE, _BELOW_LOUDEST * loudest))
     if len(loud) == 0:
-        return 0, 0
+        return 0, 0, loudest
     margin = round(_MARGIN_SECONDS * sample_rate)
     first, last = int(loud[0]), int(loud[-1])
-    return max(first * frame - margin, 0), min((last + 1) * frame + margin, len(samples))
-
-
-def _levels(samples: Samples, frame: int) -> NDArray[np.float64]:
-    padded = np.pad(samples, (0, -len(samples) % frame)).reshape(-1, frame)
-    levels: NDArray[np.float64] = np.sqrt(np.mean(np.square(padded, dtype=np.float64), axis=1))
-    return levels
+    begin, end = max(first * frame - margin, 0), min((last + 1) * frame + margin, len(samples))
+    return begin, end, loudest

@@ -17,9 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from shared.characters.bundle_files import BundleError
-from shared.characters.manifest import MANIFEST, CharacterManifest
-from shared.runtime.quoting import quoted
+from shared.characters.manifest import CharacterManifest
 from shared.speech.engines.delivery import SpeechPiece, bounded_speed, deliver, deliver_marked
 from shared.speech.engines.interface import Mark, MarkedPiece
 from shared.speech.engines.text_interface import (
@@ -30,6 +28,7 @@ from shared.speech.engines.text_interface import (
     nothing_to_say,
     refuse_styles,
     sentences_of,
+    text_numbers,
 )
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal.pitch_shift import change_pitch
@@ -52,7 +51,6 @@ _LOUDEST_BEGINNING = 40.0  # of a syllable that is spoken alone; what is not sta
 _SILENCES = frozenset({"sil", "pau"})
 # The first is the pause that VOICEVOX makes at a comma.
 _BREATH_SECONDS, _SENTENCE_SECONDS = 0.3, 0.45
-_SETTINGS = {"semitones": 0.0, "gain": 1.0}
 _MOST_REPEATED = 6
 _FRAME_PERIOD = re.compile(rb"FRAME_PERIOD:\d+")
 
@@ -295,20 +293,7 @@ def split_breaths(labels: Sequence[str]) -> list[tuple[str, ...]]:
 
 def build(manifest: CharacterManifest, settings: SessionSettings) -> JapaneseEngine:
     """Build the engine; `text.settings` may set `semitones` and `gain` over the HTS voice."""
-    said = dict(manifest.text.settings) if manifest.text else {}
-    numbers: dict[str, float] = {}
-    for name, usual in _SETTINGS.items():
-        value = said.pop(name, usual)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise BundleError(
-                f"{MANIFEST}: field 'text.settings.{name}': expected a number, found {value!r}."
-            )
-        numbers[name] = float(value)
-    if said:
-        raise BundleError(
-            f"{MANIFEST}: field 'text.settings': expected only {', '.join(_SETTINGS)},"
-            f" found {', '.join(map(quoted, said))}."
-        )
+    numbers = text_numbers(manifest, semitones=0.0, gain=1.0)
     return JapaneseEngine(
         HtsVoice(), settings.front_end, sample_rate=manifest.sample_rate, **numbers
     )

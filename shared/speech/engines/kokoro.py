@@ -8,9 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.characters.bundle_files import BundleError
-from shared.characters.manifest import MANIFEST, CharacterManifest
-from shared.runtime.quoting import quoted
+from shared.characters.manifest import CharacterManifest
 from shared.speech.engines.delivery import SpeechPiece, bounded_speed, deliver, deliver_windows
 from shared.speech.engines.kokoro_packages import NOBODY, KokoroPackages
 from shared.speech.engines.kokoro_synthesis import SAMPLE_RATE, KokoroSynthesis, load
@@ -22,6 +20,7 @@ from shared.speech.engines.text_interface import (
     nothing_to_say,
     refuse_styles,
     sentences_of,
+    text_numbers,
 )
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal.pitch_shift import change_pitch
@@ -307,13 +306,7 @@ class KokoroEngine:
 
 def build(manifest: CharacterManifest, settings: SessionSettings) -> KokoroEngine:
     """Build the engine; the manifest's `text.settings` may set `gain`, the factor of loudness."""
-    said = dict(manifest.text.settings) if manifest.text else {}
-    gain = said.pop("gain", 1.0)
-    if said or isinstance(gain, bool) or not isinstance(gain, int | float):
-        raise BundleError(
-            f"{MANIFEST}: field 'text.settings': expected only 'gain', a number, found"
-            f" {', '.join(map(quoted, said)) or quoted(gain)}."
-        )
+    gain = text_numbers(manifest, gain=1.0)["gain"]
     return built_in(settings, manifest.text_languages, manifest.sample_rate, gain)
 
 

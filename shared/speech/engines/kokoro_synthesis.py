@@ -81,13 +81,12 @@ class SignalWeights:
 
 @dataclass(frozen=True, eq=False)
 class KokoroNetworks:
-    """The graph of a whole sentence, the graph of a window, and the weights beside them."""
+    """The packages' own graph, its encoder, the graph of a window, and the weights beside them."""
 
+    whole: MultiOutputGraph
     encoder: MultiOutputGraph
     decoder: MultiOutputGraph
     weights: SignalWeights
-    whole: MultiOutputGraph | None = None
-    """The packages' own graph, for short sentences."""
 
     @classmethod
     def load(cls, packages: KokoroPackages, settings: SessionSettings) -> "KokoroNetworks":
@@ -105,7 +104,7 @@ class KokoroNetworks:
 
         encoder = session(parts.until([_HIDDEN, _F0, _ENERGY, _FRAMES]))
         decoder = session(decoder_graph(parts, statistics))
-        return cls(encoder, decoder, SignalWeights.of(parts), session(content))
+        return cls(session(content), encoder, decoder, SignalWeights.of(parts))
 
 
 class KokoroSynthesis:
@@ -136,7 +135,7 @@ class KokoroSynthesis:
         }
         played = SAMPLE_RATE * self._tract
         stream = soxr.ResampleStream(played, sample_rate, 1, dtype="float32", quality="VHQ")
-        if self._networks.whole is not None and len(numbers) < FEWEST_IN_WINDOWS:
+        if len(numbers) < FEWEST_IN_WINDOWS:
             (audio,) = self._networks.whole.run_all(inputs, ["audio"])
             yield stream.resample_chunk(audio.ravel(), last=True)
             return

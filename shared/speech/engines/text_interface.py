@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from shared.characters.bundle_files import BundleError
+from shared.characters.manifest import MANIFEST, CharacterManifest
 from shared.runtime.quoting import quoted
 from shared.speech.signal.sound import Samples
 from shared.speech.text.accents import AccentPhrase
@@ -130,6 +132,19 @@ def check_length(text: str) -> None:
             f"The text has {len(text)} characters; at most {LONGEST_TEXT} are spoken at once. Send"
             " it in parts.",
         )
+
+
+def text_numbers(manifest: CharacterManifest, **usual: float) -> dict[str, float]:
+    """Read the numbers that `text.settings` may set; raises BundleError for all other settings."""
+    said = manifest.text.settings if manifest.text else {}
+    for name, value in said.items():
+        if name not in usual or isinstance(value, bool) or not isinstance(value, int | float):
+            raise BundleError(
+                f"{MANIFEST}: field {quoted(f'text.settings.{name}')}: expected a number, of"
+                f" {' or '.join(usual)} alone, found {quoted(value)}."
+            )
+        usual[name] = float(value)
+    return usual
 
 
 def refuse_styles(options: SpeechOptions) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shared.characters.bundle_files import BundleError
 from shared.characters.manifest import CharacterManifest, TextSpeech
 from shared.speech.engines.interface import ConversionOptions, Mark, MarkedPiece, speak_marked
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
@@ -16,6 +17,7 @@ from shared.speech.engines.text_interface import (
     TextError,
     TextErrorCode,
     nothing_to_say,
+    text_numbers,
 )
 from shared.speech.engines.two_step_speech import SpeechByLanguage, TwoStepSpeech
 from shared.speech.graphs.bundle import CharacterBundle
@@ -226,3 +228,16 @@ def test_what_no_language_of_the_character_reads_is_refused(
     with pytest.raises(TextError, match="Japanese or English") as caught:
         engine.speak(text, SpeechOptions(**options))
     assert caught.value.code is code
+
+
+def test_settings_of_a_text_engine_are_numbers_of_known_names() -> None:
+    def read(**settings: float | str) -> dict[str, float]:
+        manifest = a_manifest().model_copy(update={"text": TextSpeech(settings=settings)})
+        return text_numbers(manifest, semitones=0.0, gain=1.0)
+
+    assert read(gain=2) == {"semitones": 0.0, "gain": 2.0}
+    assert text_numbers(a_manifest(), gain=1.0) == {"gain": 1.0}
+    for name, value in (("gain", True), ("gain", "loud"), ("depth", 1)):
+        expected = rf"'text.settings.{name}': expected a number, of semitones or gain alone"
+        with pytest.raises(BundleError, match=expected):
+            read(**{name: value})
