@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from functions.compat.service.texts import text_speakers_of
@@ -29,34 +30,29 @@ _LOG = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 1.0
 
 
+@dataclass(frozen=True, slots=True)
 class OfferedCharacters:
-    def __init__(
-        self,
-        characters: dict[str, LoadedCharacter],
-        voices: VoicevoxSpeakers,
-        text_voices: TextSpeakers,
-    ) -> None:
-        self._characters = characters
-        self._voices = voices
-        self._text_voices = text_voices
+    characters: dict[str, LoadedCharacter]
+    voices: VoicevoxSpeakers
+    text_voices: TextSpeakers
 
     def __contains__(self, character_id: str) -> bool:
-        return character_id in self._characters
+        return character_id in self.characters
 
     def put(self, character: LoadedCharacter) -> None:
-        self.replace_all(self._characters | {character.manifest.id: character})
+        self.replace_all(self.characters | {character.manifest.id: character})
 
     def remove(self, character_id: str) -> None:
         """Withdraw a character; raise BundleError if no other takes text."""
-        others = {name: it for name, it in self._characters.items() if name != character_id}
+        others = {name: it for name, it in self.characters.items() if name != character_id}
         self.replace_all(others)
 
     def replace_all(self, characters: dict[str, LoadedCharacter]) -> None:
         speakers = speakers_of_characters(characters)
-        self._text_voices.offer(text_speakers_of(characters))
-        self._voices.offer(speakers)
-        self._characters.clear()
-        self._characters.update(characters)
+        self.text_voices.offer(text_speakers_of(characters))
+        self.voices.offer(speakers)
+        self.characters.clear()
+        self.characters.update(characters)
 
 
 class CharacterWatch:

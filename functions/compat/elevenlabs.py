@@ -266,17 +266,13 @@ def elevenlabs_models(speakers: TextSpeakers) -> list[dict[str, Any]]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
 class ElevenLabsRoutes:
-    def __init__(
-        self,
-        characters: Mapping[str, LoadedCharacter],
-        speakers: TextSpeakers,
-        recordings: Recordings,
-        synthesis: Synthesis,
-        meter: Meter,
-    ) -> None:
-        self._loaded, self._speakers = characters, speakers
-        self._recordings, self._synthesis, self._meter = recordings, synthesis, meter
+    characters: Mapping[str, LoadedCharacter]
+    speakers: TextSpeakers
+    recordings: Recordings
+    synthesis: Synthesis
+    meter: Meter
 
     def routes(self) -> list[Route]:
         acts = dict.fromkeys(_CHANGERS, self.convert) | {_SPEECH: self.speak}
@@ -293,9 +289,9 @@ class ElevenLabsRoutes:
 
     async def convert(self, request: Request) -> Response:
         sound, character = find_format(request), self._find(request)
-        async with self._recordings.read_form(request) as form:
+        async with self.recordings.read_form(request) as form:
             options = options_in(form)
-            recording = await self._recordings.decode(form)
+            recording = await self.recordings.decode(form)
         engine, headers = character.engine, dict(MARKED)
         if recording.damaged:
             headers[MISSING_SECONDS] = f"{recording.missing_seconds:.3f}"
@@ -319,10 +315,10 @@ class ElevenLabsRoutes:
 
     async def speak(self, request: Request) -> Response:
         name = request.path_params["voice_id"]
-        speaker = self._speakers.find(name)
+        speaker = self.speakers.find(name)
         if speaker is None:
             raise UnknownElevenLabsVoiceError(
-                f"There is no voice {name!r} for texts; choose one of {self._speakers.ids}."
+                f"There is no voice {name!r} for texts; choose one of {self.speakers.ids}."
             )
         sound = find_format(request)
         asked = TextToSpeechRequest.model_validate_json(await read_body(request, _LARGEST_BODY))
@@ -342,17 +338,17 @@ class ElevenLabsRoutes:
         **used: Any,
     ) -> Response:
         owner = key_owner_of(request.scope)
-        async with self._meter.count(owner, "elevenlabs", **used):
+        async with self.meter.count(owner, "elevenlabs", **used):
             if spoken_format(request, sound) is sound:
-                stream = await self._synthesis.stream(speech, owner)
-                return SpokenAnswer(self._synthesis, stream, sound.content_type, headers=headers)
-            (pcm,) = await self._synthesis.speak([speech], request.is_disconnected, owner)
+                stream = await self.synthesis.stream(speech, owner)
+                return SpokenAnswer(self.synthesis, stream, sound.content_type, headers=headers)
+            (pcm,) = await self.synthesis.speak([speech], request.is_disconnected, owner)
         wave = await asyncio.to_thread(wav_file, pcm, sound.sample_rate, 1, marking)
         return Response(wave, media_type=sound.content_type, headers=headers)
 
     def _find(self, request: Request) -> LoadedCharacter:
         name = request.path_params["voice_id"]
-        known = {key: each for key, each in self._loaded.items() if each.manifest.takes_speech}
+        known = {key: each for key, each in self.characters.items() if each.manifest.takes_speech}
         if name not in known:
             raise UnknownElevenLabsVoiceError(
                 f"There is no voice {name!r}; choose one of {', '.join(known)}."
@@ -360,12 +356,12 @@ class ElevenLabsRoutes:
         return known[name]
 
     async def list_voices(self, request: Request) -> Response:
-        voices = [voice_body(character) for character in self._loaded.values()]
+        voices = [voice_body(character) for character in self.characters.values()]
         more = {"has_more": False, "total_count": len(voices)}
         return JSONResponse({"voices": voices, **(more if "/v2/" in request.url.path else {})})
 
     async def show_voice(self, request: Request) -> Response:
-        character = self._loaded.get(request.path_params["voice_id"])
+        character = self.characters.get(request.path_params["voice_id"])
         return JSONResponse(voice_body(character or self._find(request)))
 
 

@@ -167,9 +167,7 @@ class ConsentSentence:
         return cls(language, day, words)
 
 
-def draw_sentence(
-    language: Language, day: dt.date, chance: random.Random | None = None
-) -> ConsentSentence:
-    """Draw a sentence; without `chance`, the system's source makes it unpredictable."""
-    words = (chance or random.SystemRandom()).sample(_WORDS[language], _WORDS_DRAWN)
+def draw_sentence(language: Language, day: dt.date) -> ConsentSentence:
+    """Draw a sentence that nobody can predict."""
+    words = random.SystemRandom().sample(_WORDS[language], _WORDS_DRAWN)
     return ConsentSentence(language, day, tuple(words))

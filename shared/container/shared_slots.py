@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from shared.container.admission import Share
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
 _LOOK_AGAIN_SECONDS: Final = 0.25
@@ -43,19 +43,12 @@ class SharedSlots:
     all slots, each other one may take a spare slot.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        count: int,
-        spare: int = 0,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, folder: Path, count: int, spare: int = 0) -> None:
         self._files = [folder / f"slot-{number}" for number in range(count)]
         self._spare = [folder / f"spare-{number}" for number in range(spare)]
         self._folder = folder
         self._queues: WeakValueDictionary[str, _Queue] = WeakValueDictionary()
         self._begun: dict[Share, float] = {}
-        self._now = now
         self._waiting: set[asyncio.Event] = set()
         self._name = secrets.token_hex(8)
         pipe = folder / f"opening-{self._name}"
@@ -85,7 +78,7 @@ class SharedSlots:
                 # While it waited, others may have left a slot to it.
                 self._give_signs()
         queue.serve(text)
-        self._begun[text] = self._now()
+        self._begun[text] = time.monotonic()
         try:
             yield
         finally:
@@ -103,7 +96,7 @@ class SharedSlots:
         return bool(waiting) or (text is not None and least < text.seconds)
 
     def _count(self, text: Share) -> None:
-        now = self._now()
+        now = time.monotonic()
         text.seconds += now - self._begun[text]
         self._begun[text] = now
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from shared.characters.manifest import CharacterManifest, GraphFile
     from shared.ports import Bucket
     from shared.speech.decoding.decoder import Decoder
-    from shared.speech.engines.interface import Engine, EngineKind
+    from shared.speech.engines.interface import Engine
     from shared.speech.engines.text_interface import PhraseEngine
     from shared.speech.graphs.bundle import CharacterBundle
     from shared.speech.graphs.onnx_files import GraphContent
@@ -113,27 +113,19 @@ def unknown_character(character_id: str) -> VoiceError:
     return VoiceError(ErrorCode.UNKNOWN_CHARACTER, message)
 
 
+@dataclass(frozen=True, slots=True)
 class CharacterLoader:
     """A loader of characters from the bucket; a graph that runs already is not read again."""
 
-    def __init__(
-        self,
-        bucket: CharacterBucket,
-        settings: SessionSettings,
-        max_bytes: int,
-        engines: Mapping[str, EngineKind] = ENGINES,
-        marker: Marker | None = None,
-    ) -> None:
-        self._bucket = bucket
-        self._settings = settings
-        self._max_bytes = max_bytes
-        self._engines = engines
-        self._marker = marker
+    bucket: CharacterBucket
+    settings: SessionSettings
+    max_bytes: int
+    marker: Marker | None = None
 
     def hold_shared(self, character: PublishedCharacter) -> Mapping[str, GraphSession]:
         """Return the open sessions of a character's networks by SHA-256; the result holds them."""
         found = {
-            graph.sha256: find_session(graph.sha256, self._settings)
+            graph.sha256: find_session(graph.sha256, self.settings)
             for graph in character.manifest.graphs.values()
         }
         return {sha256: session for sha256, session in found.items() if session is not None}
@@ -146,11 +138,11 @@ class CharacterLoader:
             PassingError: a part of it is gone or was replaced meanwhile, or Cloud Storage is down.
         """
         manifest = character.manifest
-        check_size(manifest, self._max_bytes)
+        check_size(manifest, self.max_bytes)
         running = self.hold_shared(character)
         roles = {graph.sha256: role for role, graph in manifest.graphs.items()}
         contents = {
-            sha256: await self._bucket.read_graph(character, role)
+            sha256: await self.bucket.read_graph(character, role)
             for sha256, role in roles.items()
             if sha256 not in running
         }
@@ -162,8 +154,8 @@ class CharacterLoader:
             return verify_graph(graph, contents[graph.sha256])
 
         def build() -> LoadedCharacter:
-            character = assemble_character(manifest, self._engines, find, self._max_bytes)
-            return build_character(character, self._settings, self._engines, self._marker)
+            character = assemble_character(manifest, ENGINES, find, self.max_bytes)
+            return build_character(character, self.settings, self.marker)
 
         loaded = await asyncio.to_thread(build)
         await asyncio.to_thread(return_memory)
@@ -171,13 +163,10 @@ class CharacterLoader:
 
 
 def build_character(
-    character: CharacterBundle,
-    settings: SessionSettings,
-    engines: Mapping[str, EngineKind] = ENGINES,
-    marker: Marker | None = None,
+    character: CharacterBundle, settings: SessionSettings, marker: Marker | None = None
 ) -> LoadedCharacter:
     """Build the engines of a verified character; raises BundleError if a graph does not work."""
-    engine = build_engine(character, settings, engines)
+    engine = build_engine(character, settings)
     text_engine = build_text_engine(character, engine, settings)
     if marker is not None:
         name = character.manifest.id

@@ -162,12 +162,10 @@ class ResultCredentials:
         self,
         signer: CredentialSigner,
         seconds: float,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._signer = signer
         self._seconds = seconds
-        self._now = now
         self._clock = clock
         self._paused_until = 0.0
         # Its own threads: one that waits for a signer which does not answer delays no conversion.
@@ -188,7 +186,7 @@ class ResultCredentials:
             return encoded
         if self._clock() < self._paused_until:
             return self._unsigned(encoded, "the signer failed a moment ago")
-        statement = describe(manifest, marking, self._now(), notice=notice)
+        statement = describe(manifest, marking, datetime.now(UTC), notice=notice)
         loop = asyncio.get_running_loop()
         signing = loop.run_in_executor(
             self._threads,

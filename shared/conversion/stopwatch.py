@@ -82,8 +82,8 @@ _T = TypeVar("_T")
 class ThreadWork:
     """Threads that run functions, and go on to their ends when the caller is cancelled."""
 
-    def __init__(self, most: int = 16) -> None:
-        self._executor = ThreadPoolExecutor(most, "conversion")
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(16, "conversion")
         self._started: dict[Future[Any], float] = {}
 
     async def run(

@@ -27,7 +27,7 @@ from shared.google.firestore import Calls, missing_index, moment_of, passing_err
 from shared.voices.store import COMPETITION_LIMIT, ConflictError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from google.cloud.firestore_v1 import AsyncDocumentReference, DocumentSnapshot
 
@@ -53,20 +53,15 @@ class FirestoreOwnCharacters:
     row.
     """
 
-    def __init__(
-        self,
-        client: RenewableClient,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
+    def __init__(self, client: RenewableClient) -> None:
         self._client = client
         self._call = Calls(client).call
-        self._now = now
 
     async def create(self, character: OwnCharacter, *, limits: DayLimits, by: str) -> None:
         await self._take_place(CharacterStart(character.created_at, by), limits, character)
 
     async def take_place(self, *, limits: DayLimits, by: str) -> None:
-        await self._take_place(CharacterStart(self._now(), by), limits)
+        await self._take_place(CharacterStart(datetime.now(UTC), by), limits)
 
     async def _take_place(
         self, place: CharacterStart, limits: DayLimits, character: OwnCharacter | None = None
@@ -74,7 +69,7 @@ class FirestoreOwnCharacters:
         for _ in range(COMPETITION_LIMIT):
             with passing_errors():
                 known = await self._call(self._client.document(BEGUN).get)
-                begun = starts_since(known.to_dict() or {}, self._now() - _DAY)
+                begun = starts_since(known.to_dict() or {}, datetime.now(UTC) - _DAY)
                 limits.require_place(begun, place.by)
                 try:
                     await self._begin(character, known, [*begun, place])
@@ -172,7 +167,7 @@ class FirestoreOwnCharacters:
         """Read the characters whose moment in an indexed field has come, or has not."""
         query = (
             self._client.collection(COLLECTION)
-            .where(filter=FieldFilter(field, when, self._now()))
+            .where(filter=FieldFilter(field, when, datetime.now(UTC)))
             .order_by(field)
             .limit(limit)
         )

@@ -71,10 +71,8 @@ class Parameters:
         return replace(self, durations={**self.durations, **changes})
 
 
-def read_parameters(*paths: Path, results: Path = RESULTS) -> Parameters:
+def read_parameters(*paths: Path) -> Parameters:
     """Read parameter files (`CLOUD` by default); a later one overrides an earlier one.
-
-    `results` is the folder with the reports of the benchmarks.
 
     Raises:
         PlanningError: an entry is malformed, or a figure that it names was not measured.
@@ -90,20 +88,20 @@ def read_parameters(*paths: Path, results: Path = RESULTS) -> Parameters:
                         f"{', '.join(KINDS)}."
                     )
                 try:
-                    durations[name] = read_duration(entry, results)
+                    durations[name] = read_duration(entry)
                 except (KeyError, TypeError, ValueError, OSError) as error:
                     raise PlanningError(f"{path.name}: {name} cannot be read: {error}") from error
                 sources[name] = source
     return Parameters(durations, sources)
 
 
-def read_duration(entry: Mapping[str, Any], results: Path) -> Duration:
+def read_duration(entry: Mapping[str, Any]) -> Duration:
     """Return an entry's value, from a benchmark's report where it names one."""
     if "value" in entry:
         return Duration(float(entry["value"]))
     if "p50" in entry:
         return Duration.of(float(entry["p50"]), float(entry["p95"]))
-    report = json.loads((results / f"{entry['benchmark']}.json").read_text())
+    report = json.loads((RESULTS / f"{entry['benchmark']}.json").read_text())
 
     def cells(name: str) -> Mapping[str, Any]:
         for table in report["tables"]:

@@ -177,7 +177,7 @@ def phrases_of(bodies: Iterable[AccentPhraseBody]) -> list[AccentPhrase]:
     return phrases
 
 
-def options_of(query: AudioQuery, style: int, seed: int = 0) -> SpeechOptions:
+def options_of(query: AudioQuery, style: int) -> SpeechOptions:
     pause = query.pause_length_scale
     if query.pause_length is not None:
         pause *= query.pause_length / _USUAL_PAUSE_SECONDS
@@ -191,7 +191,6 @@ def options_of(query: AudioQuery, style: int, seed: int = 0) -> SpeechOptions:
         silence_before=query.pre_phoneme_length / query.speed_scale,
         silence_after=query.post_phoneme_length / query.speed_scale,
         style=style,
-        seed=seed,
     )
 
 

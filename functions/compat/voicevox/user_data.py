@@ -25,10 +25,10 @@ from shared.speech.text.dictionary import WrittenWords, compile_dictionary, wide
 from shared.speech.text.front_end import FrontEnd, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from shared.speech.text.dictionary import DictionaryWord
-    from shared.speech.text.front_end import JapaneseReader, Reading
+    from shared.speech.text.front_end import Reading
 
 
 _PRESETS = TypeAdapter(list[Preset])
@@ -116,22 +116,17 @@ class Presets(_Entries[int, Preset]):
 
 
 class UserDictionary(_Entries[str, "DictionaryWord"]):
-    def __init__(
-        self,
-        make_reader: Callable[[Path | None], JapaneseReader] = Reader,
-        file: LockedJsonFile | None = None,
-    ) -> None:
+    def __init__(self, file: LockedJsonFile | None = None) -> None:
         super().__init__(file)
-        self._make_reader = make_reader
         self._surfaces: frozenset[str] = frozenset()
         self._written = WrittenWords(())
-        self._reader: JapaneseReader | None = None
+        self._reader: Reader | None = None
 
     def read(self, text: str) -> Reading:
         reader = self._reader
         if reader is None:  # the first text loads the front end, not a process without texts
             with self._lock:
-                reader = self._reader = self._reader or self._make_reader(None)
+                reader = self._reader = self._reader or Reader()
         return reader.read(text)
 
     def has(self, surface: str) -> bool:
@@ -177,7 +172,7 @@ class UserDictionary(_Entries[str, "DictionaryWord"]):
         with tempfile.TemporaryDirectory(
             prefix="dictionary-", ignore_cleanup_errors=True
         ) as folder:
-            self._reader = self._make_reader(compile_dictionary(entries.values(), Path(folder)))
+            self._reader = Reader(compile_dictionary(entries.values(), Path(folder)))
         super()._use(entries)
         self._surfaces = frozenset(word.surface for word in entries.values())
         self._written = WrittenWords(entries.values())

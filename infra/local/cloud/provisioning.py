@@ -46,12 +46,7 @@ def plan_subscriptions(addresses: Addresses, timeouts: Timeouts) -> tuple[Subscr
 
 
 async def make_buckets(
-    client: httpx.AsyncClient,
-    storage: str,
-    origins: Sequence[str],
-    max_age_seconds: int = 3600,
-    *,
-    shards: int = 1,
+    client: httpx.AsyncClient, storage: str, origins: Sequence[str], *, shards: int = 1
 ) -> None:
     cors = {
         "origin": list(origins),
@@ -61,7 +56,7 @@ async def make_buckets(
             "x-goog-content-length-range",
             "x-goog-if-generation-match",
         ],
-        "maxAgeSeconds": max_age_seconds,
+        "maxAgeSeconds": 3600,
     }
     uploads = shard_names(names.UPLOADS_BUCKET, shards)
     buckets: tuple[dict[str, Any], ...] = (

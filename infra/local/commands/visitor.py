@@ -105,18 +105,12 @@ class ServedVoices:
         yield replace(begun, status=Status.DONE, result=result)
 
 
+@dataclass(frozen=True, slots=True)
 class Visitor:
-    def __init__(
-        self,
-        client: httpx.AsyncClient,
-        api: str,
-        voices: WatchedVoices,
-        news_seconds: float = NEWS_SECONDS,
-    ) -> None:
-        self._news_seconds = news_seconds
-        self._client = client
-        self._api = api
-        self._voices = voices
+    client: httpx.AsyncClient
+    api: str
+    voices: WatchedVoices
+    news_seconds: float = NEWS_SECONDS
 
     async def create(self, wish: RecordingRequest, content_type: str) -> dict[str, Any]:
         body = {
@@ -136,8 +130,8 @@ class Visitor:
         return await self._create(body | dict(wish.speaking))
 
     async def _create(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        response = await self._client.post(
-            f"{self._api}/api/v1/voices", json=body, timeout=REQUEST_SECONDS
+        response = await self.client.post(
+            f"{self.api}/api/v1/voices", json=body, timeout=REQUEST_SECONDS
         )
         require_success(response)
         created: dict[str, Any] = response.json()
@@ -145,7 +139,7 @@ class Visitor:
 
     async def upload(self, created: dict[str, Any], recording: bytes) -> None:
         upload = created["upload"]
-        response = await self._client.request(
+        response = await self.client.request(
             upload["method"],
             upload["url"],
             headers=upload["headers"],
@@ -155,7 +149,7 @@ class Visitor:
         require_success(response)
 
     async def watch(self, voice_id: str, seen: Callable[[Voice], None]) -> Voice:
-        async with self._voices.watch(voice_id) as states:
+        async with self.voices.watch(voice_id) as states:
             while True:
                 voice = await self._next(states)
                 if voice is None:
@@ -168,10 +162,10 @@ class Visitor:
 
     async def _next(self, states: AsyncIterator[Voice | None]) -> Voice | None:
         try:
-            async with asyncio.timeout(self._news_seconds):
+            async with asyncio.timeout(self.news_seconds):
                 return await anext(states)
         except TimeoutError:
-            silent = f"nothing was heard of the voice for {self._news_seconds:g} s"
+            silent = f"nothing was heard of the voice for {self.news_seconds:g} s"
             raise RequestRefusedError("timed_out", silent) from None
         except StopAsyncIteration:
             raise RequestRefusedError("unavailable", "the listener ended") from None
@@ -180,7 +174,7 @@ class Visitor:
         """Download the result into a file; the file appears only when it is complete."""
         if voice.result is None:
             raise RequestRefusedError("internal", "the voice is done without a result")
-        response = await self._client.get(voice.result.url, timeout=REQUEST_SECONDS)
+        response = await self.client.get(voice.result.url, timeout=REQUEST_SECONDS)
         require_success(response)
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.part")

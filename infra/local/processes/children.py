@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -37,35 +38,28 @@ class AddressInUseError(StartError):
     """Another program has the port that a process was to open."""
 
 
+@dataclass(eq=False, frozen=True, slots=True)
 class Process:
-    def __init__(
-        self,
-        name: str,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        log: Path,
-        process: asyncio.subprocess.Process,
-    ) -> None:
-        self.name = name
-        self.command = command
-        self.environment = environment
-        self.log = log
-        self._process = process
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    log: Path
+    process: asyncio.subprocess.Process
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self.process.pid
 
     @property
     def is_running(self) -> bool:
-        return self._process.returncode is None
+        return self.process.returncode is None
 
     def send_signal(self, number: int) -> None:
         with suppress(ProcessLookupError):
-            self._process.send_signal(number)
+            self.process.send_signal(number)
 
     async def wait(self) -> int:
-        return await self._process.wait()
+        return await self.process.wait()
 
     async def stop(self, patience_seconds: float = STOP_SECONDS) -> None:
         self.send_signal(signal.SIGTERM)
@@ -80,7 +74,7 @@ class Process:
                     # Also its children: each process leads a group of its own.
                     os.killpg(self.pid, signal.SIGKILL)
                 else:  # Windows
-                    self._process.kill()
+                    self.process.kill()
             await self.wait()
 
 

@@ -6,6 +6,7 @@ CORS preflight must have a valid V4 signature.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
@@ -53,18 +54,12 @@ _REFUSED_HEADERS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
 class XmlApi:
-    def __init__(
-        self,
-        buckets: Buckets,
-        folder: Path,
-        keys: Mapping[str, RSAPublicKey | HmacKey],
-        now: Callable[[], datetime],
-    ) -> None:
-        self._buckets = buckets
-        self._folder = folder
-        self._keys = keys
-        self._now = now
+    buckets: Buckets
+    folder: Path
+    keys: Mapping[str, RSAPublicKey | HmacKey]
+    now: Callable[[], datetime]
 
     def routes(self) -> list[Route]:
         path = "/{bucket}/{object:path}"
@@ -87,7 +82,7 @@ class XmlApi:
         return Response(headers=cors.preflight_headers(self._rules(request), request.headers))
 
     async def read(self, request: Request, _body: AsyncIterator[bytes]) -> Response:
-        stored = self._buckets.find(request, optional_number(request.headers, _GENERATION))
+        stored = self.buckets.find(request, optional_number(request.headers, _GENERATION))
         if stored.xml_etag in request.headers.get("if-none-match", "").split(", "):
             raise errors.not_modified()
         query = request.query_params
@@ -112,16 +107,16 @@ class XmlApi:
             shortest, longest = number_in(least, _LENGTH_RANGE), number_in(most, _LENGTH_RANGE)
         announced = optional_number(request.headers, "content-length")
         check_length(shortest if announced is None else announced, shortest, longest)
-        self._buckets.check(draft)
+        self.buckets.check(draft)
         expected = ExpectedDigests.from_headers(request.headers)
-        with incoming_content(self._folder) as incoming:
+        with incoming_content(self.folder) as incoming:
             async for piece in body:
                 incoming.write(piece)
                 check_length(incoming.size, 0, longest)
             check_length(incoming.size, shortest, longest)
             content = await incoming.finish()
             expected.check(content)
-            stored = self._buckets.write(draft, content, base_url(request))
+            stored = self.buckets.write(draft, content, base_url(request))
         return Response(headers=stored.version_headers() | {"ETag": stored.xml_etag})
 
     def _signed(
@@ -135,7 +130,7 @@ class XmlApi:
                 headers=request.headers.items(),
             )
             async with received_body(request) as body:
-                verify(received, self._keys, self._now())
+                verify(received, self.keys, self.now())
                 response = await handler(request, body)
             response.headers.update(self.cors_headers(request))
             return response
@@ -143,7 +138,7 @@ class XmlApi:
         return endpoint
 
     def _rules(self, request: Request) -> list[cors.Rule]:
-        bucket = self._buckets.bucket_of(request)
+        bucket = self.buckets.bucket_of(request)
         return list(bucket.fields.get("cors", []))
 
 

@@ -116,12 +116,8 @@ ENGINES: Mapping[str, EngineKind] = MappingProxyType(
 """Each engine by the name that manifests give it."""
 
 
-def build_engine(
-    character: CharacterBundle,
-    settings: SessionSettings,
-    engines: Mapping[str, EngineKind] = ENGINES,
-) -> Engine:
-    return engines[character.manifest.engine].build(character, settings)
+def build_engine(character: CharacterBundle, settings: SessionSettings) -> Engine:
+    return ENGINES[character.manifest.engine].build(character, settings)
 
 
 def _languages_of(manifest: CharacterManifest, settings: SessionSettings) -> Sequence[str]:
@@ -205,10 +201,7 @@ TEXT_ENGINES: Mapping[str, TextEngineBuilder] = MappingProxyType(
 
 
 def build_text_engine(
-    character: CharacterBundle,
-    engine: Engine,
-    settings: SessionSettings,
-    engines: Mapping[str, TextEngineBuilder] = TEXT_ENGINES,
+    character: CharacterBundle, engine: Engine, settings: SessionSettings
 ) -> PhraseEngine | None:
     """Build the engine that speaks a character's texts; None if the character takes none.
 
@@ -220,10 +213,10 @@ def build_text_engine(
     if not manifest.takes_text:
         return None
     named = manifest.text.engine if manifest.text else None
-    if named is not None and named not in engines:
+    if named is not None and named not in TEXT_ENGINES:
         raise BundleError(
-            f"{MANIFEST}: field 'text.engine': expected one of {', '.join(engines)} for a character"
-            f" that takes text, found {quoted(named)}."
+            f"{MANIFEST}: field 'text.engine': expected one of {', '.join(TEXT_ENGINES)} for a"
+            f" character that takes text, found {quoted(named)}."
         )
-    build = engines.get(named or manifest.engine, _build_two_step)
+    build = TEXT_ENGINES.get(named or manifest.engine, _build_two_step)
     return build(character, engine, settings)
