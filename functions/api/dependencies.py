@@ -11,9 +11,11 @@ from functions.api import schemas
 from functions.api.problems import RetrySchedule
 from functions.api.schemas import KEY_HEADER
 from shared.ports import NO_TRACES
+from shared.speech.text.languages import LANGUAGES
 from shared.voices.voice import parse_voice_id
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
 
     from functions.api.catalogue import Catalogue
@@ -63,7 +65,7 @@ class Dependencies:
     seconds: tuple[float, float]  # the limits of a recording
     max_upload_bytes: int
     max_text_characters: int
-    speaks_all_languages: bool = True  # of a character; otherwise Japanese alone
+    languages: Sequence[str] = tuple(LANGUAGES)  # that a character may speak
     live: LiveOffer | None = None
     own_characters: OwnCharacterService | None = None
     retry_schedule: RetrySchedule = field(default_factory=RetrySchedule)

@@ -43,6 +43,7 @@ from shared.google.tokens import (
 from shared.runtime.function import cloud_function
 from shared.runtime.settings import Environment, SettingsError
 from shared.runtime.traces import open_traces
+from shared.speech.text.languages import JAPANESE, LANGUAGES
 from shared.voices.tickets import Tickets
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def build(config: ApiSettings, services: ApiServices) -> FastAPI:
         seconds=(config.min_seconds, config.max_seconds),
         max_upload_bytes=config.max_upload_bytes,
         max_text_characters=config.max_text_characters,
-        speaks_all_languages=config.kokoro is Switch.ON,
+        languages=tuple(LANGUAGES) if config.kokoro is Switch.ON else (JAPANESE,),
         live=live,
         own_characters=own_characters,
         traces=open_traces(config, "api"),

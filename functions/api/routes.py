@@ -19,7 +19,7 @@ from functions.api.verifications import OPENAPI as VERIFICATION_OPENAPI
 from functions.api.visitors import CharacterChooser
 from shared.ports import TokenRefusedError
 from shared.runtime.logs import about_voice
-from shared.speech.text.languages import JAPANESE, divide
+from shared.speech.text.languages import divide, language_code
 from shared.voices.store import (
     StoreUnavailableError,
     UnknownVoiceError,
@@ -82,7 +82,9 @@ async def create_voice(
     async with api.warm_up.sending(api.catalogue.to_load(body.character if body else None)):
         if isinstance(body, schemas.NewTextVoice):
             voice, upload = await api.intake.create_text(body, visitor, name), None
-            unread = divide(body.text).unread_names
+            unread = divide(
+                body.text, api.languages, language_code(body.language or "")
+            ).unread_names
         else:
             voice, signed = await api.intake.create(body or schemas.NewVoice(), visitor, name)
             upload = schemas.Upload(**asdict(signed))
@@ -308,7 +310,7 @@ def _facts(manifest: CharacterManifest, api: Dependencies) -> schemas.CharacterF
         text = schemas.TextFacts(
             max_characters=api.max_text_characters,
             styles=styles,
-            languages=list(manifest.text_languages) if api.speaks_all_languages else [JAPANESE],
+            languages=[each for each in manifest.text_languages if each in api.languages],
         )
     return schemas.CharacterFacts(
         id=manifest.id,

@@ -46,7 +46,7 @@ class NewTextVoice(_Model):
 
     `speed` 2 is twice as fast, `pitch` counts semitones, `intonation` 0 is flat, `volume` and
     `pauses` are factors, and `style` is one of the character's styles, 0 for its usual one.
-    `language` is that of the text, such as `en` or `ja`; without it each sentence's is detected.
+    `language` is that of the text, such as `en` or `es`; without it each sentence's is detected.
     `english_words` says how English words inside of a Japanese sentence are spoken.
     """
 

@@ -51,11 +51,11 @@ def open_admission(config: CompatSettings) -> Admission:
 def load(
     config: CompatSettings, session: SessionSettings, marker: Marker | None
 ) -> dict[str, LoadedCharacter]:
-    """Load the characters, and let each say a word in each of its languages."""
+    """Load the characters, and let each say a word in Japanese and English."""
     characters = build_characters(config.characters_dir, session, config.max_bundle_bytes, marker)
     for character in characters.values():
         if character.text_engine is not None:
-            for language in character.text_engine.languages:
+            for language in _REHEARSALS.keys() & set(character.text_engine.languages):
                 list(character.text_engine.speak(_REHEARSALS[language], SpeechOptions()))
     return_memory()
     return characters

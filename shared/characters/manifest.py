@@ -298,10 +298,10 @@ class Manifest(_Strict):
     voice.
     """
     languages: Annotated[
-        tuple[Literal["en", "ja"], ...],
+        tuple[Literal["en", "es", "ja"], ...],
         Field(strict=False),
         AfterValidator(_with_japanese),
-        Expected('["ja"], ["ja", "en"] or ["en", "ja"]'),
+        Expected('["ja"], or "ja" and some of "en" and "es" in any order'),
     ] = ()
     """The languages in which it speaks text, the usual one first; empty for those of its engine."""
     origin: Origin | None = None
@@ -341,7 +341,8 @@ class CharacterManifest(Manifest):
         """The languages in which it speaks text where the built-in voice speaks all of its own."""
         if not self.takes_text:
             return ()
-        return self.languages or (("ja",) if self.engine == "style_bert_vits2" else ("ja", "en"))
+        built_in = ("ja",) if self.engine == "style_bert_vits2" else ("ja", "en", "es")
+        return self.languages or built_in
 
     @property
     def forbidden_uses(self) -> tuple[str, ...]:

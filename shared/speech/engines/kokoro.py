@@ -1,10 +1,10 @@
-"""The engine `kokoro`: speaks Japanese and English with a mixture of Kokoro-82M's voices."""
+"""The engine `kokoro`: speaks several languages with a mixture of Kokoro-82M's voices."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,12 +25,18 @@ from shared.speech.engines.text_interface import (
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal.pitch_shift import change_pitch
 from shared.speech.signal.sound import Samples
-from shared.speech.text import english_form
+from shared.speech.text import english_form, spanish
 from shared.speech.text.accents import AccentPhrase, accent_phrases
 from shared.speech.text.duration import estimate_seconds, phone_of
-from shared.speech.text.english_phones import Pronunciation
 from shared.speech.text.front_end import Reading, TextReader, read_text
-from shared.speech.text.languages import ENGLISH, JAPANESE, Division, divide
+from shared.speech.text.languages import (
+    ENGLISH,
+    JAPANESE,
+    LANGUAGES,
+    SPANISH,
+    Division,
+    divide,
+)
 from shared.speech.text.phonemes import LONG, SOUNDS, MoraSound, split_morae, spoken_words
 from shared.speech.text.spoken_form import write_out
 
@@ -127,22 +133,20 @@ def write_sound(sound: MoraSound, following: MoraSound | None) -> str:
 
 MEDIAN_HZ: Final = 226.0  # the median of the mixture's fundamental frequency
 
-LANGUAGES: Final[Sequence[str]] = (JAPANESE, ENGLISH)
-
 _SENTENCE_SECONDS, _BREATH_SECONDS = 0.45, 0.2
 _SHORTEST_BREATH, _LONGEST_FIRST = 12, 60
-_ENGLISH_SECONDS, _AROUND_ENGLISH = 0.075, 0.35
-"""The seconds of an English phone, and of the beginning and end of a sentence."""
+_PHONE_SECONDS, _AROUND_SENTENCE = 0.075, 0.35
+"""The seconds of a phone, and of the beginning and end of a sentence; not those of Japanese."""
 
-_ENGLISH_PHONES = re.compile(r"[^\W\d_ˈˌ]")
+_PHONES = re.compile(r"[^\W\d_ˈˌ]")
 
 _MOST_JOINED: Final = 300
 """The most symbols of a sentence in two languages that is spoken in one breath."""
 
 _ENDS_SENTENCE = re.compile(r"[。．.!?！？…\n][」』）)\"”’'\s]*$")
-_ENGLISH_SENTENCES = re.compile(r".*?[.!?]+[\"']*(?:\s+|$)|.+$")
-_ENGLISH_BREATHS = re.compile(r"[,\s]\s*")
-_SHORTEST_ENGLISH, _LONGEST_ENGLISH = 12, 200
+_SENTENCES = re.compile(r".*?[.!?]+[\"']*(?:\s+|$)|.+$")
+_BREATHS = re.compile(r"[,\s]\s*")
+_SHORTEST, _LONGEST = 12, 200
 
 
 class Sentence(NamedTuple):
@@ -152,10 +156,18 @@ class Sentence(NamedTuple):
     seconds: float
 
 
-class EnglishSentenceReader:
-    """Reads English text; the lexicon is loaded for the first one."""
+class Pronunciation(Protocol):
+    def symbols(self, text: str) -> str:
+        """Write a sentence, spelled out in words and signs, in Kokoro's symbols."""
 
-    def __init__(self, load_pronunciation: Callable[[], Pronunciation]) -> None:
+
+class SentenceReader:
+    """Reads text in Latin letters; its pronunciation is loaded for the first one."""
+
+    def __init__(
+        self, write_out: Callable[[str], str], load_pronunciation: Callable[[], Pronunciation]
+    ) -> None:
+        self._write_out = write_out
         self._load = load_pronunciation
         self._loaded: Pronunciation | None = None
         self._lock = Lock()
@@ -164,19 +176,19 @@ class EnglishSentenceReader:
         with self._lock:
             if self._loaded is None:
                 self._loaded = self._load()
-        written = (self._loaded.symbols(each) for each in english_sentences(text))
+        written = map(self._loaded.symbols, cut_sentences(self._write_out(text)))
         return [
-            Sentence(each, _AROUND_ENGLISH + _ENGLISH_SECONDS * len(_ENGLISH_PHONES.findall(each)))
+            Sentence(each, _AROUND_SENTENCE + _PHONE_SECONDS * len(_PHONES.findall(each)))
             for each in written
         ]
 
 
-def english_sentences(text: str) -> list[str]:
-    """Write out an English text, and cut it into sentences of at most 200 characters."""
+def cut_sentences(text: str) -> list[str]:
+    """Cut a text that is written out in words into sentences of at most 200 characters."""
     sentences: list[str] = []
-    for sentence in _ENGLISH_SENTENCES.findall(english_form.write_out(text)):
+    for sentence in _SENTENCES.findall(text):
         for part in _breaths(sentence.strip()):
-            if sentences and len(sentences[-1]) < _SHORTEST_ENGLISH:
+            if sentences and len(sentences[-1]) < _SHORTEST:
                 sentences[-1] += f" {part}"
             else:
                 sentences.append(part)
@@ -184,10 +196,10 @@ def english_sentences(text: str) -> list[str]:
 
 
 def _breaths(sentence: str) -> Iterator[str]:
-    while len(sentence) > _LONGEST_ENGLISH:
-        gaps = [gap.end() for gap in _ENGLISH_BREATHS.finditer(sentence, 0, _LONGEST_ENGLISH)]
+    while len(sentence) > _LONGEST:
+        gaps = [gap.end() for gap in _BREATHS.finditer(sentence, 0, _LONGEST)]
         commas = [gap for gap in gaps if "," in sentence[max(gap - 2, 0) : gap]]
-        cut = next(iter((commas or gaps)[-1:]), _LONGEST_ENGLISH)
+        cut = next(iter((commas or gaps)[-1:]), _LONGEST)
         yield sentence[:cut].strip()
         sentence = sentence[cut:]
     if sentence:
@@ -210,17 +222,17 @@ class KokoroEngine:
         self,
         voice: KokoroSynthesis,
         front_end: TextReader,
-        english: EnglishSentenceReader,
+        readers: Mapping[str, SentenceReader],
         *,
         sample_rate: int,
-        languages: Sequence[str] = LANGUAGES,
+        languages: Sequence[str] = tuple(LANGUAGES),
         gain: float = 1.0,
     ) -> None:
         self.sample_rate = sample_rate
         self.languages = languages
         self._voice = voice
         self._front_end = front_end
-        self._english = english
+        self._readers = readers
         self._gain = np.float32(gain)
 
     def divide(self, text: str, options: SpeechOptions) -> Division:
@@ -260,8 +272,9 @@ class KokoroEngine:
         sentences: list[Sentence] = []
         ends = True
         for run in divide_text(self, text, options).runs:
-            read = self._english.read if run.language == ENGLISH else self._read_japanese
-            for number, each in enumerate(read(run.text)):
+            reader = self._readers.get(run.language)
+            read = reader.read(run.text) if reader else self._read_japanese(run.text)
+            for number, each in enumerate(read):
                 joined = "" if ends or number else sentences[-1].symbols
                 if joined and len(joined) + len(each.symbols) < _MOST_JOINED:
                     seconds = sentences[-1].seconds + each.seconds
@@ -312,18 +325,23 @@ def build(manifest: CharacterManifest, settings: SessionSettings) -> KokoroEngin
 
 def built_in(
     settings: SessionSettings,
-    languages: Sequence[str] = LANGUAGES,
+    languages: Sequence[str] = tuple(LANGUAGES),
     sample_rate: int = SAMPLE_RATE,
     gain: float = 1.0,
 ) -> KokoroEngine:
     packages = KokoroPackages(settings.kokoro)
-    english = EnglishSentenceReader(
-        lambda: settings.sharing.get("pronunciation", packages.read_pronunciation)
-    )
+
+    def load_english() -> Pronunciation:
+        return settings.sharing.get("pronunciation", packages.read_pronunciation)
+
+    readers = {
+        ENGLISH: SentenceReader(english_form.write_out, load_english),
+        SPANISH: SentenceReader(spanish.FORM.write_out, lambda: spanish.PHONES),
+    }
     return KokoroEngine(
         load(NOBODY, settings),
         settings.front_end,
-        english,
+        readers,
         sample_rate=sample_rate,
         languages=languages,
         gain=gain,

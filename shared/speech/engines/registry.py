@@ -16,7 +16,7 @@ from shared.speech.engines.interface import Engine, EngineKind, TextEngineWrappe
 from shared.speech.engines.kokoro_packages import KokoroPackages
 from shared.speech.graphs.bundle import CharacterBundle, Contract
 from shared.speech.graphs.sessions import SessionSettings
-from shared.speech.text.languages import ENGLISH, JAPANESE
+from shared.speech.text.languages import JAPANESE
 from shared.voices.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _build_japanese(
         from shared.speech.engines import japanese  # noqa: PLC0415 - only for the first text
 
         own = japanese.build(manifest, settings)
-        if ENGLISH not in languages:
+        if languages == (JAPANESE,):
             return own
         from shared.speech.engines.two_step_speech import SpeechByLanguage  # noqa: PLC0415
 

@@ -1,11 +1,17 @@
 """The spoken form of English texts: numbers, dates, amounts, units, abbreviations and signs."""
 
 import re
-import unicodedata
-from collections.abc import Callable
 from typing import Final
 
-from shared.speech.text.spoken_form import read_pairs, separate_numbers
+from shared.speech.text.latin_form import (
+    ADDRESS,
+    LAST_RULES,
+    Replacement,
+    address,
+    compile_rules,
+    write_by_rules,
+)
+from shared.speech.text.spoken_form import read_pairs
 
 _NUMBERS = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
@@ -129,7 +135,6 @@ _SIGNS: Final = read_pairs("""
     & and  @ at  + plus  = equals  % percent  × times  ÷ divided_by  ° degrees
     ± plus_or_minus  § section  ≈ about  ≒ about
 """)
-_LETTERS: Final = read_pairs("ß ss  Ł L  ł l  ø o  Ø O  æ ae  œ oe  đ d  ð d  þ th  ı i")
 _COMPARED: Final = read_pairs("""
     < is_less_than  > is_greater_than  <= is_at_most  >= is_at_least  ≤ is_at_most  ≥ is_at_least
     ≦ is_at_most  ≧ is_at_least  ≠ is_not
@@ -142,9 +147,6 @@ _MONARCHS = "Henry|Louis|Charles|George|Edward|James|William|Richard|Elizabeth|N
 _MONARCHS += "|Peter|Catherine|Alexander|Nicholas|Frederick|Benedict|Paul|John|Francis|Leo|Pius"
 
 _NUMBER = r"(?<!\d)(?>\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?)"  # without a way back
-_HIDDEN = re.compile("[™®©\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff\u00ad]")
-_MANY_DIGITS = re.compile(r"\d{1000}(?=\d)")  # Python converts at most 4,300 digits
-_PLAIN = str.maketrans(dict(zip("‘’‛“”„‐‑‒~〜～、。\n\r\t", "'''\"\"\"---~~~,.   ", strict=True)))
 
 
 def amount(sign: str, number: str, scale: str | None = None) -> str:
@@ -250,30 +252,15 @@ def dotted(found: re.Match[str]) -> str:
     return said + (f" {'port' if found[2] == ':' else 'slash'} {found[3]}" if found[2] else "")
 
 
-def greek(letter: str) -> str:
-    return unicodedata.name(letter).rpartition(" ")[2].lower()
-
-
 def decade(found: re.Match[str]) -> str:
     said = year(int(found[1])) if len(found[1]) > 2 else cardinal(int(found[1]))  # noqa: PLR2004
     return f"{said[:-1]}ies" if said.endswith("y") else f"{said}s"
 
 
-def address(found: re.Match[str]) -> str:
-    """Read a mail or web address: `a.b@c.org` is a dot b at c dot org."""
-    plain = re.sub(r"^https?://(?:www\.)?", "", found[0], flags=re.IGNORECASE).rstrip("/.,")
-    for sign, word in ((".", "dot"), ("@", "at"), ("/", "slash"), ("-", "dash"), ("_", " ")):
-        plain = plain.replace(sign, f" {word} ")
-    return re.sub(r"[^\w ]+", " ", plain)
-
-
 _SHORT_MONTH = "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec"
 _CODE = "|".join(_CODES)
-_SPOKEN: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    ((r"(?i:https?://|www\.)[!-~]+[A-Za-z0-9/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
-     r"|\b[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.(?:com|org|net|edu|gov|io|dev|app|info|uk|jp|html?"
-     r"|md|py|[jt]s|txt|pdf|exe|zip|json|csv|png|jpg|mp[34]|wav)\b(?:/[!-~]*[A-Za-z0-9/])?"),
-     address),
+_SPOKEN: tuple[tuple[str, Replacement], ...] = (
+    (ADDRESS, lambda found: address(found[0], "dot", "at", "slash", "dash")),
     (r"\b([A-Z][a-z]+) Dr\.(?!\s[A-Z])", r"\1 Drive"),
     (r"(?<!\w)(?:" + "|".join(map(re.escape, _ABBREVIATIONS)) + r")(?!\w)",
      lambda found: _ABBREVIATIONS[found[0]]),
@@ -352,27 +339,13 @@ _SPOKEN: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
      r"|(?:(?<=War )|(?<=Part )|(?<=Chapter )|(?<=Act )|(?<=Volume ))[IVX]\b(?!')"),
      lambda found: cardinal(_ROMAN.index(found[0]) + 1)),
     ("[" + re.escape("".join(_SIGNS)) + "]", lambda found: f" {_SIGNS[found[0]]} "),
-    ("[" + "".join(_LETTERS) + "]", lambda found: _LETTERS[found[0]]),
-    (r"(?<=\w)/(?=\w)", " "),
     (r"(?<=[A-G])#(?!\w)", " sharp"),
     (r"#(?=\w)", "hashtag "),
-    ("[α-ωΑ-Ω]", lambda found: f" {greek(found[0])} "),
-    (r"\s+-+\s+|--+|\s?[–—―]+\s?|[;:]+(?=\s|$)|[()\[\]{}]", ", "),
-    (r"\.{2,}", "."),
+    *LAST_RULES,
 )  # fmt: skip
-_RULES = tuple((re.compile(pattern), replace) for pattern, replace in _SPOKEN)
-_WRITTEN = re.compile(r"[^\w\s'.,!?\"-]|_")
-_PAUSES = re.compile(r"[\s,]*,[\s,]*")
-_BEFORE_END = re.compile(r"[\s,]+(?=[.!?])|^[\s,]+")
+_RULES = compile_rules(_SPOKEN)
 
 
 def write_out(text: str) -> str:
     """Write an English text in words and `. , ! ? ' " -`; it may be empty."""
-    visible = _HIDDEN.sub("", text).replace("…", ". ").replace("№", "number ")
-    visible = _MANY_DIGITS.sub(r"\g<0> ", visible)
-    separate = separate_numbers(visible, power, mixed_fraction, ", ")
-    spoken = unicodedata.normalize("NFKC", separate).translate(_PLAIN)
-    for pattern, replace in _RULES:
-        spoken = pattern.sub(replace, spoken)
-    spoken = _PAUSES.sub(", ", _WRITTEN.sub(" ", spoken))
-    return " ".join(_BEFORE_END.sub("", spoken).split())
+    return write_by_rules(text, _RULES, power, mixed_fraction, "number")

@@ -17,10 +17,13 @@ from shared.voices.voice import EnglishWords
 
 JAPANESE: Final = "ja"
 ENGLISH: Final = "en"
-LANGUAGES: Final[Mapping[str, str]] = MappingProxyType({JAPANESE: "Japanese", ENGLISH: "English"})
-"""The languages that voices read, and their names."""
+SPANISH: Final = "es"
+LANGUAGES: Final[Mapping[str, str]] = MappingProxyType(
+    {JAPANESE: "Japanese", ENGLISH: "English", SPANISH: "Spanish"}
+)
+"""The languages that voices read, and their names, the usual ones first."""
 
-_THREE_LETTERS: Final = {"jpn": JAPANESE, "eng": ENGLISH}
+_THREE_LETTERS: Final = {"jpn": JAPANESE, "eng": ENGLISH, "spa": SPANISH}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +66,28 @@ def language_code(tag: str) -> str:
 
 def divide(
     text: str,
-    reads: Collection[str] = (JAPANESE, ENGLISH),
+    reads: Collection[str] = tuple(LANGUAGES),
     language: str | None = None,
     english_words: EnglishWords = EnglishWords.KATAKANA,
 ) -> Division:
     """Divide a text of any length by its sentences' languages, which script and words show.
 
-    A voice that `reads` no English reads English words in katakana. `language` is that of the
-    sentences, where the client knows it; `english_words` is about those in a Japanese sentence.
+    A sentence in Latin letters whose words show no language has that of the text. A voice that
+    `reads` no English reads English words in katakana. `language` is that of the sentences, where
+    the client knows it; `english_words` is about those in a Japanese sentence.
     """
     runs: list[Run] = []
     unread: list[Unread] = []
     # Numbers and signs alone belong to the sentence before them, or else to the one after them.
     waiting = ""
-    for sentence in _SENTENCES.findall(plain_text(text)):
-        for part in readable_parts(sentence):
+    plain = plain_text(text)
+    usual = latin_language(plain, reads)
+    for sentence in _SENTENCES.findall(plain):
+        for part in readable_parts(sentence, reads, language):
             if isinstance(part, Unread):
                 unread.append(part)
                 continue
-            base = base_of(part, language)
+            base = base_of(part, reads, language, usual)
             if base is None and runs:
                 runs.append(Run(part, runs[-1].language))
             elif base is None:
@@ -102,7 +108,7 @@ def divide(
 
 
 _SENTENCES = re.compile(r".*?(?:[。．！？!?…\r\n]+[」』）)\"”’']*\s*|\.[)\"”’']*\s+|$)", re.DOTALL)
-_LATIN_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_LATIN_WORD = re.compile(r"(?<!\w)[^\W\d_]+(?:['’][^\W\d_]+)*(?!\w)")
 _TOKENS = re.compile(r"\d[\d.,:/]*[A-Za-z%/]*|.", re.DOTALL)
 
 _LATIN, _KANA_SCRIPT, _HAN, _GREEK = "LATIN", "KANA", "HAN", "GREEK"
@@ -163,11 +169,15 @@ def without_rare_kanji(part: str) -> Iterator[str | Unread]:
         yield Unread(text, RARE_KANJI) if is_rare else text
 
 
-def readable_parts(sentence: str) -> Iterator[str | Unread]:
+def readable_parts(
+    sentence: str, reads: Collection[str], language: str | None
+) -> Iterator[str | Unread]:
     scripts = [script_of(character) for character in sentence]
     if not any(script and script not in _READ_SCRIPTS for script in scripts):
         name = other_language(sentence, scripts)
-        if name:
+        is_asked = language in reads and language not in (JAPANESE, ENGLISH)
+        is_read = is_asked or name in map(LANGUAGES.get, reads)
+        if name and not is_read:
             yield Unread(sentence.strip(), name)
         else:
             yield from without_rare_kanji(sentence)
@@ -196,17 +206,60 @@ _FUNCTION_WORDS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         name: frozenset(words.split())
         for name, words in {
-            "English": "the a an is are was were and or of to in it you that this i we my for",
-            "German": "der das und ist nicht ich sie ein eine einen mit für auf den dem wir zu am",
-            "French": "le la les des est et une je vous nous pas que qui dans pour avec il elle du",
-            "Spanish": "el los las es que una por con para está muy hola gracias estoy del en y",
-            "Italian": "il che di è una per non sono con gli della ciao grazie questo la ho del",
-            "Portuguese": "que não uma com para os é você obrigado olá do da em um está muito",
-            "Dutch": "het een van niet ik je dat zijn met voor op de maar wat naar",
+            "English": """
+                the an is are was were be been and or of to it you that this i we my for he she
+                they his her not no on at by as do does did have has had me so if but what when
+                where who how with from your our can will would""",
+            "Spanish": """
+                el la los las un una unos es son está están estoy soy que qué de del en y con
+                por para muy pero como más se lo su al hay este esta esto hola gracias buenos
+                buenas días tengo tiene quiero cuando dónde cómo también hoy señor señora usted
+                mucho muchas mucha vamos""",
+            "Italian": """
+                il lo la gli le i un una è sono che di del della dei delle e con per non ma
+                come più si ci al alla nel nella da dal questo questa ciao grazie buongiorno
+                buona ho anche molto quando dove perché oggi domani signor signora sul sulla
+                sulle negli alle vorrei mille tutti tutto sempre bene mi""",
+            "German": """
+                der das und ist nicht ich sie ein eine einen mit für auf den dem wir zu am von
+                es im die guten wie""",
+            "French": """
+                le la les des un une est et je vous nous pas que qui dans pour avec il elle du
+                de en ce ne au se sur plus bonjour merci très à on y""",
+            "Portuguese": """
+                o os as um uma é são que não de do da dos das em no na e com por para você muito
+                mas como mais se eu está seu sua obrigado obrigada bom boa""",
+            "Dutch": """
+                het een van niet ik je dat zijn met voor op de maar wat naar en is goed""",
+            "Catalan": """
+                el la els les un una és són que de del en i amb per molt però com més què això
+                hi al dels als bon gràcies""",
         }.items()
     }
 )
+_LETTERS: Final = {
+    "Spanish": "¿¿¡¡ñáíóú",
+    "Italian": "àèìòù",
+    "German": "äöüß",
+    "French": "àèùçêœîûëï",
+    "Portuguese": "áíóúçããõõàâê",
+    "Catalan": "àèòíóúçï",
+}
+"""Letters and signs that count as much as a word; those that stand twice count as two."""
+
 _FEWEST_HITS, _LEAST_SHARE = 2, 0.25
+
+
+def hits_of(text: str) -> dict[str, int]:
+    """Count the words and letters that show each language; names in capitals show none."""
+    words = _LATIN_WORD.findall(text)
+    said = {word for word in words if word[0].islower()}
+    said |= {word.lower() for word in (words if text.isupper() else words[:1])}
+    letters = [each for each in text.lower() if not each.isascii()]
+    return {
+        name: len(said & known) + sum(map(_LETTERS.get(name, "").count, letters))
+        for name, known in _FUNCTION_WORDS.items()
+    }
 
 
 def other_language(sentence: str, scripts: Collection[str | None]) -> str | None:
@@ -214,13 +267,22 @@ def other_language(sentence: str, scripts: Collection[str | None]) -> str | None
         return None
     if _HAN in scripts:
         return "Chinese" if (_CHINESE - _JAPANESE_TOO) & set(sentence) else None
-    words = [found[0].lower() for found in _LATIN_WORD.finditer(sentence)]
-    hits = {name: sum(word in known for word in words) for name, known in _FUNCTION_WORDS.items()}
+    return european_language(sentence)
+
+
+def european_language(text: str) -> str | None:
+    """Name the language of a text in Latin letters; None if it is English, or not sure."""
+    hits = hits_of(text)
     name = max(hits, key=lambda each: hits[each])
-    if name == LANGUAGES[ENGLISH] or hits[name] <= hits[LANGUAGES[ENGLISH]]:
+    if hits[name] <= hits[LANGUAGES[ENGLISH]] or hits[name] < _FEWEST_HITS:
         return None
-    is_sure = hits[name] >= _FEWEST_HITS and hits[name] >= _LEAST_SHARE * len(words)
-    return name if is_sure else None
+    return name if hits[name] >= _LEAST_SHARE * len(set(_LATIN_WORD.findall(text))) else None
+
+
+def latin_language(text: str, reads: Collection[str]) -> str:
+    """Find the code of the language that a text in Latin letters is read in."""
+    name = european_language(text)
+    return next((code for code in reads if name and LANGUAGES[code] == name), ENGLISH)
 
 
 _LETTERS_OF_A_KANJI = 3
@@ -230,7 +292,7 @@ _WITH_PARTICLE = re.compile(r"[^\W\u3041-\u9fff][\u3041-\u309f]")
 """A Latin word with hiragana behind it, as only Japanese writes them."""
 
 
-def base_of(sentence: str, language: str | None) -> str | None:
+def base_of(sentence: str, reads: Collection[str], language: str | None, usual: str) -> str | None:
     scripts = [script for script in map(script_of, sentence) if script]
     if not scripts:
         return None
@@ -239,13 +301,18 @@ def base_of(sentence: str, language: str | None) -> str | None:
     if _WITH_PARTICLE.search(sentence):
         return JAPANESE
     latin = scripts.count(_LATIN)
-    return ENGLISH if latin > _LETTERS_OF_A_KANJI * (len(scripts) - latin) else JAPANESE
+    if latin <= _LETTERS_OF_A_KANJI * (len(scripts) - latin):
+        return JAPANESE
+    if usual != ENGLISH and not hits_of(sentence)[LANGUAGES[ENGLISH]]:
+        return usual
+    return latin_language(sentence, reads)
 
 
 def runs_of(sentence: str, base: str, english_words: EnglishWords) -> Iterator[Run]:
     if base == JAPANESE and english_words == EnglishWords.KATAKANA:
         yield Run(sentence, JAPANESE)
         return
+    latin = ENGLISH if base == JAPANESE else base
     now, begin = base, 0
     for token in _TOKENS.finditer(sentence):
         script = script_of(token[0][0])
@@ -255,7 +322,7 @@ def runs_of(sentence: str, base: str, english_words: EnglishWords) -> Iterator[R
         elif script is None:
             found = now
         else:
-            found = ENGLISH if script == _LATIN else JAPANESE
+            found = latin if script == _LATIN else JAPANESE
         if found != now:
             if begin < token.start():
                 yield Run(sentence[begin : token.start()], now)

@@ -8,9 +8,9 @@ from shared.speech.text.normalisation import plain_text
 
 
 def read_pairs(table: str) -> dict[str, str]:
-    """Read a table of pairs; `_` in a second word stands for a space."""
-    words = table.split()
-    return dict(zip(words[::2], (word.replace("_", " ") for word in words[1::2]), strict=True))
+    """Read a table of pairs; `_` in a word stands for a space."""
+    words = [word.replace("_", " ") for word in table.split()]
+    return dict(zip(words[::2], words[1::2], strict=True))
 
 
 _UNUSUAL = str.maketrans(dict(zip("〜～−‐–—―⁄’‘〇\n\r\t", "~~---、、/''○。。 ", strict=True)))

@@ -23,13 +23,14 @@ from functions.api.visitors import AppCheck, ClientNames, SignIn
 from functions.api.warmup import WarmUp, no_identity
 from shared.characters.manifest import OfferedStyle, TextSpeech
 from shared.ports import TokenRefusedError
+from shared.speech.text.languages import LANGUAGES
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 from tests.support.messages import RecordingPublisher
 from tests.support.stores import CountedVoices
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from fastapi import FastAPI
 
@@ -102,7 +103,7 @@ class ApiStage:
     verifier: TokenVerifier | None = None
     app_check: TokenVerifier | None = None
     wait_seconds: float = 5.0
-    speaks_all_languages: bool = True
+    languages: Sequence[str] = tuple(LANGUAGES)
     limits: RequestLimits = field(
         default_factory=lambda: RequestLimits(per_minute=0, waiting=0, trusted_proxies=0)
     )
@@ -168,7 +169,7 @@ class ApiStage:
             live=self.live,
             own_characters=self.own_characters,
             max_text_characters=MAX_CHARACTERS,
-            speaks_all_languages=self.speaks_all_languages,
+            languages=self.languages,
         )
         return create_app(dependencies, (SITE,), self.allowed_hosts)
 

@@ -142,7 +142,7 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(stage: Ap
     assert characters[1]["portrait_url"] is None
     style = {"id": 7, "name": "Calm", "speaker": None}
     assert (characters[2]["takes"], characters[2]["text"]["styles"]) == ("text", [style])
-    limits = {"max_characters": MAX_CHARACTERS, "styles": [], "languages": ["ja", "en"]}
+    limits = {"max_characters": MAX_CHARACTERS, "styles": [], "languages": ["ja", "en", "es"]}
     assert (characters[3]["takes"], characters[3]["text"]) == ("both", limits)
     assert (await stage.http.get("/api/v1/characters/mei")).json() == characters[0]
     for name in ("nobody", new_character_id()):
@@ -151,7 +151,7 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(stage: Ap
 
 
 async def test_without_kokoro_every_character_speaks_japanese_alone(stage: ApiStage) -> None:
-    stage.speaks_all_languages = False
+    stage.languages = ("ja",)
 
     characters = (await stage.http.get("/api/v1/characters")).json()["characters"]
 

@@ -92,7 +92,7 @@ def test_a_manifest_may_say_where_a_voice_comes_from_and_what_it_may_be_used_for
 @pytest.mark.parametrize(
     ("changes", "languages"),
     [
-        ({}, ("ja", "en")),
+        ({}, ("ja", "en", "es")),
         ({"languages": ["en", "ja"]}, ("en", "ja")),
         ({"languages": ["ja"]}, ("ja",)),
         ({"engine": "style_bert_vits2"}, ("ja",)),
@@ -119,7 +119,7 @@ def test_a_manifest_is_never_changed() -> None:
     ("path", "value", "sentence"),
     [
         ("id", ..., "field 'id': expected a value, found nothing."),
-        ("languages", ["en"], """field 'languages': expected ["ja"], ["ja", "en"] or"""),
+        ("languages", ["en"], """field 'languages': expected ["ja"], or "ja" and some of"""),
         ("id", "Mei!", "field 'id': expected lower-case letters, digits and hyphens after a"),
         ("name", "Mei", "field 'name': expected an object, found \"Mei\"."),
         ("name.ja", "", "field 'name.ja': expected a text of 1 to 64 characters, found \"\"."),

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from shared.speech.engines.kokoro import (
     MEDIAN_HZ,
-    EnglishSentenceReader,
     KokoroEngine,
+    SentenceReader,
     built_in,
-    english_sentences,
+    cut_sentences,
     first_breath,
     has_sound,
     symbols_of_phrases,
@@ -39,6 +39,7 @@ from shared.speech.graphs.sessions import GraphSession, SessionSettings
 from shared.speech.signal import pitch
 from shared.speech.signal.samples import resample
 from shared.speech.signal.sound import Samples
+from shared.speech.text import english_form
 from shared.speech.text.accents import AccentPhrase, accent_phrases, mora_of
 from shared.speech.text.english_phones import GuessingNetwork, Pronunciation
 from shared.speech.text.front_end import FrontEnd
@@ -142,8 +143,8 @@ def spoken_by(voice: KokoroSynthesis, symbols: str, speed: float = 1.0) -> Sampl
 
 def engine_of(network: SpokenNumbers, front_end: FrontEnd) -> KokoroEngine:
     pronunciation = Pronunciation({"hi": "hai", "ok": "oke"}, GuessingNetwork({}))
-    english = EnglishSentenceReader(lambda: pronunciation)
-    return KokoroEngine(voice_of(network), front_end, english, sample_rate=RATE)
+    english = SentenceReader(english_form.write_out, lambda: pronunciation)
+    return KokoroEngine(voice_of(network), front_end, {"en": english}, sample_rate=RATE)
 
 
 def test_the_network_gets_numbers_between_zeros_and_the_style_for_as_many() -> None:
@@ -223,7 +224,7 @@ def test_each_part_of_a_text_is_spoken_in_its_language(
 
 def test_long_english_sentences_are_cut_at_commas_and_short_ones_are_joined() -> None:
     clause = "it was a bright cold day in April"
-    cut = english_sentences(f"Hi. Yes! {', '.join([clause] * 12)}.")
+    cut = cut_sentences(f"Hi. Yes! {', '.join([clause] * 12)}.")
 
     assert cut[0].startswith("Hi. Yes! it was")
     assert all(len(each) <= 212 for each in cut)

@@ -187,7 +187,8 @@ def test_without_kokoro_the_other_voice_speaks_as_high_as_the_character_is(
 
 
 @pytest.mark.parametrize(
-    ("name", "languages"), [("mei", ("ja", "en")), ("hina", ("ja", "en")), ("ned", ("en", "ja"))]
+    ("name", "languages"),
+    [("mei", ("ja", "en", "es")), ("hina", ("ja", "en", "es")), ("ned", ("en", "ja", "es"))],
 )
 def test_with_kokoro_every_character_speaks_english(
     name: str, languages: Sequence[str], monkeypatch: pytest.MonkeyPatch

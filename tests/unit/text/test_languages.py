@@ -31,6 +31,19 @@ def runs(text: str, **options: object) -> str:
         ("50㎞、3㎏", "ja:50㎞、3㎏"),
         ("It is 50㎞ away.", "en:It is 50㎞ away."),
         ("", ""),
+        (
+            "¿Qué tal? Fine, and you? Hasta luego.",
+            "es:¿Qué tal? |en:Fine, and you? |es:Hasta luego.",
+        ),
+        ("Buenos días. Llueve. Son las 14:30.", "es:Buenos días. Llueve. Son las 14:30."),
+        ("Escribe 東京 en la carta.", "es:Escribe |ja:東京 |es:en la carta."),
+        ("今日は。¡Hola! Vamos a la playa.", "ja:今日は。|es:¡Hola! Vamos a la playa."),
+        ("¿QUIÉN ES EL SEÑOR?", "es:¿QUIÉN ES EL SEÑOR?"),
+        ("Gracias", "en:Gracias"),
+        ("Los Angeles and Las Vegas", "en:Los Angeles and Las Vegas"),
+        ("The piñata is in El Paso.", "en:The piñata is in El Paso."),
+        ("José ordered a café con leche.", "en:José ordered a café con leche."),
+        ("sha256:8a032e8d8ebc73dec079364b9b4a68", "en:sha256:8a032e8d8ebc73dec079364b9b4a68"),
     ],
 )
 def test_sentences_have_the_language_of_their_script(text: str, expected: str) -> None:
@@ -44,6 +57,9 @@ def test_sentences_have_the_language_of_their_script(text: str, expected: str) -
         ("OK.", {"language": "ja"}, "ja:OK."),
         ("123", {"language": "en"}, "en:123"),
         ("東京", {"language": "en"}, "ja:東京"),
+        ("Il gatto e la casa.", {"language": "es"}, "es:Il gatto e la casa."),
+        ("Hola, ¿qué tal?", {"language": "en"}, "en:Hola, ¿qué tal?"),
+        ("Gracias", {"language": "es"}, "es:Gracias"),
         (
             "今日はPython 3.12を学ぶ。",
             {"english_words": ENGLISH},
@@ -77,6 +93,9 @@ def test_a_client_decides_on_the_language_and_on_english_words(
         ),
         ("Je ne sais pas, c'est la vie.", "", [("Je ne sais pas, c'est la vie.", "French")]),
         ("She said: c'est la vie.", "She said: c'est la vie.", []),
+        ("Que horas são para você?", "", [("Que horas são para você?", "Portuguese")]),
+        ("Els nens juguen al parc.", "", [("Els nens juguen al parc.", "Catalan")]),
+        ("¡Hola! Het is een mooie dag.", "¡Hola! ", [("Het is een mooie dag.", "Dutch")]),
         ("ελ ʰ Ω ½ ①", "ελ ʰ Ω ½ ①", []),
         ("山﨑、𩸽、𠮷野家", "山崎、𩸽、吉野家", []),
         ("墸の字", "の字", [("墸", "rare kanji")]),
@@ -105,6 +124,13 @@ def test_kanji_are_rare_that_the_dictionary_does_not_read(reader: Reader, first:
 )
 def test_tags_of_languages_are_shortened(tag: str, code: str) -> None:
     assert language_code(tag) == code
+
+
+def test_what_the_voice_does_not_read_is_named() -> None:
+    division = divide("¿Dónde está la playa? Here.", reads=("ja", "en"))
+
+    assert division.runs == (Run("Here.", "en"),)
+    assert division.unread_names == "Spanish"
 
 
 def test_all_of_a_long_text_is_in_its_runs() -> None:

@@ -26,7 +26,7 @@ from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from shared.speech.engines.delivery import trim
-from shared.speech.engines.kokoro import english_sentences, symbols_of_text
+from shared.speech.engines.kokoro import cut_sentences, symbols_of_text
 from shared.speech.engines.kokoro_packages import NOBODY, KokoroPackages, Mixture
 from shared.speech.engines.kokoro_synthesis import SAMPLE_RATE, STATISTICS, shares_of_lengths
 from shared.speech.graphs.bundle import Graph
@@ -34,6 +34,7 @@ from shared.speech.graphs.model_parts import ModelParts
 from shared.speech.graphs.onnx_files import ModelFacts
 from shared.speech.graphs.sessions import GraphSession, SessionSettings
 from shared.speech.signal.sound import Samples
+from shared.speech.text.english_form import write_out
 from shared.speech.text.front_end import FrontEnd
 from tools.training.sources.sentences import japanese
 
@@ -221,7 +222,7 @@ class _Writer:
 
     def _symbols(self, language: str, text: str) -> str:
         if language == "en":
-            return " ".join(map(self._english.symbols, english_sentences(text)))
+            return " ".join(map(self._english.symbols, cut_sentences(write_out(text))))
         return symbols_of_text(text, self._front_end)
 
 
