@@ -120,8 +120,8 @@ class Session:
                 await asyncio.gather(reading, return_exceptions=True)
             return recording
 
-    async def convert(self, recording: CompleteRecording) -> None:
-        """Convert the recording and send the outcome; raises RecordingRefusedError for no voice."""
+    async def convert(self, recording: CompleteRecording) -> bool:
+        """Convert the recording and send the outcome; return whether there is such a voice."""
         with about_voice(recording.voice.voice.voice_id):
 
             async def repeat_received() -> None:
@@ -135,12 +135,11 @@ class Session:
                 voice = await self._shared.conversion.convert(recording, self._answer)
             except Exception as error:  # noqa: BLE001 - the upload path remains, whatever the error
                 self._answer.send_retry_after(error)
-                return
+                return True
             finally:
                 heartbeat.cancel()
                 self._close_stream()
-            if voice is None:
-                raise RecordingRefusedError(Close.UNKNOWN_VOICE)
+            return voice is not None
 
     def _send_received(self) -> bool:
         received = protocol.message("received", bytes=len(self._intake.data))
@@ -233,7 +232,7 @@ class LiveService:
         self._shared = shared
         self._is_draining = False
         self._receptions: set[asyncio.Task[CompleteRecording | None]] = set()
-        self._conversions: set[asyncio.Task[None]] = set()
+        self._conversions: set[asyncio.Task[bool]] = set()
 
     async def serve(self, websocket: WebSocket) -> None:
         refusal = self._admission.refusal(websocket)
@@ -295,7 +294,8 @@ class LiveService:
                     self._conversions.add(conversion)
                     conversion.add_done_callback(self._conversions.discard)
                     # If the server gives this connection up, the conversion still ends.
-                    await asyncio.shield(conversion)
+                    if not await asyncio.shield(conversion):
+                        raise RecordingRefusedError(Close.UNKNOWN_VOICE)
                 await sender.flush(FLUSH_SECONDS)
 
     async def _receive_recording(self, session: Session) -> CompleteRecording | None:

@@ -239,7 +239,8 @@ class Worker:
                 await asyncio.wait({work})
             except asyncio.CancelledError:
                 work.cancel()
-                await asyncio.wait({work})
+                # Nobody hears of its error.
+                await asyncio.gather(work, return_exceptions=True)
                 raise
             if work.cancelled():
                 raise AbandonedError("the voice was handed back")

@@ -259,6 +259,8 @@ async def in_thread(threads: ThreadPoolExecutor, work: Callable[[], _Answer]) ->
 async def uninterrupted(work: Coroutine[Any, Any, None]) -> None:
     """Await a coroutine; when cancelled, let it end within `WRITE_END_SECONDS`."""
     working = asyncio.ensure_future(work)
+    # After a cancellation nobody hears of its error.
+    working.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
         await asyncio.shield(working)
     except asyncio.CancelledError:

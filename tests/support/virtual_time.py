@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import selectors
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Generator
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -89,6 +91,17 @@ def in_virtual_time(
             runner.run(test(*arguments, **named))
 
     return run
+
+
+@contextmanager
+def no_lost_errors() -> Iterator[None]:
+    """Fail if an error of a task inside is never retrieved, which asyncio logs with its trace."""
+    lost: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: lost.append(repr(context)))
+    yield
+    gc.collect()
+    assert not lost, lost
 
 
 async def settle() -> None:

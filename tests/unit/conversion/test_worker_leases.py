@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from shared.voices.voice import (
 )
 from tests.support.clock import loop_now, loop_seconds
 from tests.support.conversion import DEADLINE, FakeConversion, WorkerStage, voice_id_of
-from tests.support.virtual_time import in_virtual_time, settle
+from tests.support.virtual_time import in_virtual_time, no_lost_errors, settle
 from tests.support.voices import (
     ERROR,
     EVERY_STATE,
@@ -279,3 +280,20 @@ async def test_a_request_that_is_cut_off_hands_its_voice_back(stage: WorkerStage
     await stage.worker.handle(message)
     assert loop_seconds() == 0.0
     assert (await stage.voice(message)).attempt == 2
+
+
+@in_virtual_time
+async def test_a_request_that_is_cut_off_at_any_moment_leaves_no_error_behind(
+    stage: WorkerStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Entries of the log would keep errors, and with them their tasks.
+    caplog.set_level(logging.CRITICAL, "shared.conversion.worker")
+    with no_lost_errors():
+        for moment in range(10):
+            stage.conversion.error = LeaseLostError("taken over")
+            request = asyncio.create_task(stage.worker.handle(await stage.add()))
+            for _ in range(moment):
+                await asyncio.sleep(0)
+            request.cancel()
+            await asyncio.gather(request, return_exceptions=True)
+            await settle()

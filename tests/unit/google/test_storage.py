@@ -15,11 +15,19 @@ from shared.google.storage import (
     CALLS_AT_ONCE,
     SIGN_SECONDS,
     SIGNATURES_AT_ONCE,
+    WRITE_END_SECONDS,
     CloudStorageBucket,
     Signer,
+    uninterrupted,
 )
 from shared.voices.objects import StorageUnavailableError
-from tests.support.virtual_time import STUCK_SECONDS, VirtualTimeLoop, settle
+from tests.support.virtual_time import (
+    STUCK_SECONDS,
+    VirtualTimeLoop,
+    in_virtual_time,
+    no_lost_errors,
+    settle,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,6 +126,24 @@ async def test_slow_calls_keep_no_signature_waiting() -> None:
         assert await signed(bucket)
         assert not any(each.done() for each in slow)
     await asyncio.gather(*slow)
+
+
+@in_virtual_time
+async def test_a_write_that_is_given_up_and_fails_later_leaves_no_error_behind() -> None:
+    begun = asyncio.Event()
+
+    async def write() -> None:
+        begun.set()
+        await asyncio.sleep(2 * WRITE_END_SECONDS)
+        raise StorageUnavailableError("down")
+
+    with no_lost_errors():
+        writing = asyncio.create_task(uninterrupted(write()))
+        await begun.wait()
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        await asyncio.sleep(2 * WRITE_END_SECONDS)
 
 
 def void(_answer: object) -> None:

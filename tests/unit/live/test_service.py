@@ -26,7 +26,7 @@ from shared.voices.voice import ErrorCode, Status, new_voice_id
 from tests.support.conversion import SOUND
 from tests.support.logs import log_book
 from tests.support.own_character_contract import MANY, a_ready
-from tests.support.virtual_time import in_virtual_time, settle
+from tests.support.virtual_time import in_virtual_time, no_lost_errors, settle
 from tests.support.voices import ERROR, a_waiting, an_upload
 from tests.unit.live.stage import (
     DATA,
@@ -435,6 +435,24 @@ async def test_a_voice_deleted_meanwhile_is_converted_no_further(stage: LiveStag
 
     assert (await client.ended()).messages[-1] == retried("unavailable", stored=True)
     assert stage.conversion.results == set()
+
+
+@in_virtual_time
+async def test_a_connection_that_is_given_up_at_any_moment_leaves_no_error_behind(
+    stage: LiveStage,
+) -> None:
+    with no_lost_errors():
+        for moment in range(40):
+            client = stage.start(voice_id := await stage.add())
+            client.send(DATA)
+            await settle()
+            await stage.voices.delete(voice_id)
+            client.send(an_end(DATA))
+            for _ in range(moment):
+                await asyncio.sleep(0)
+            client.task.cancel()
+            await asyncio.gather(client.task, return_exceptions=True)
+            await settle()
 
 
 @in_virtual_time
