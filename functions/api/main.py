@@ -22,7 +22,7 @@ from functions.api.catalogue import Catalogue
 from functions.api.dependencies import Dependencies, LiveOffer
 from functions.api.intake import VoiceIntake
 from functions.api.limits import RequestLimits, VoiceOutcomes
-from functions.api.settings import ApiSettings, Switch
+from functions.api.settings import ApiSettings
 from functions.api.uploads import FORM_OVERHEAD_BYTES, UploadMemory
 from functions.api.verifications import Verifications
 from functions.api.visitors import AppCheck, ClientNames, SignIn
@@ -41,7 +41,7 @@ from shared.google.tokens import (
     read_own_key,
 )
 from shared.runtime.function import cloud_function
-from shared.runtime.settings import Environment, SettingsError
+from shared.runtime.settings import Environment, SettingsError, Switch
 from shared.runtime.traces import open_traces
 from shared.speech.text.languages import JAPANESE, LANGUAGES
 from shared.voices.tickets import Tickets

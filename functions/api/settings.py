@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -15,15 +14,11 @@ from shared.runtime.settings import (
     RecordingSettings,
     SecretKeys,
     SigningSettings,
+    Switch,
     TopicId,
     WebAddress,
     WebSocketAddress,
 )
-
-
-class Switch(StrEnum):
-    ON = "on"
-    OFF = "off"
 
 
 class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):

@@ -69,7 +69,7 @@ async def serve(config: CompatSettings, supervision: Supervision | None = None) 
         config.provider,
         front_end=user_data.front_end(),
         weights=weights,
-        kokoro=config.kokoro_dir,
+        kokoro=config.kokoro_packages,
     )
     marker = open_marker(config)
     watch = CharacterWatch(

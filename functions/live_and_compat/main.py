@@ -14,10 +14,11 @@ from functions.compat.character_watch import CharacterWatch, load_bundle
 from functions.compat.composition import SpeechResources, build
 from functions.compat.voicevox.user_data import UserData
 from functions.live import main as live
-from functions.live_and_compat.settings import LiveAndCompatSettings, Switch
+from functions.live_and_compat.settings import LiveAndCompatSettings
 from shared.container.server import run_container
 from shared.conversion.composition import open_conversion_services, serve
 from shared.conversion.start import start_tools
+from shared.runtime.settings import Switch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

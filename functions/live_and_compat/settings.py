@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from functions.compat.settings import DialectSettings
 from functions.live.settings import LiveSettings
-
-
-class Switch(StrEnum):
-    ON = "on"
-    OFF = "off"
+from shared.runtime.settings import Switch
 
 
 class LiveAndCompatSettings(LiveSettings, DialectSettings):

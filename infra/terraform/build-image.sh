@@ -15,4 +15,4 @@ exec gcloud builds submit . \
     --project="$PROJECT_ID" \
     --region="$REGION" \
     --service-account="$SERVICE_ACCOUNT" \
-    --substitutions="_DOCKERFILE=${DOCKERFILE:-functions/convert/Dockerfile},_IMAGE=$IMAGE,_PROVIDER=$PROVIDER,_PYTORCH_INDEX=${PYTORCH_INDEX:-}"
+    --substitutions="_DOCKERFILE=${DOCKERFILE:-functions/convert/Dockerfile},_IMAGE=$IMAGE,_KOKORO=${KOKORO:-on},_PROVIDER=$PROVIDER,_PYTORCH_INDEX=${PYTORCH_INDEX:-}"

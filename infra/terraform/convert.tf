@@ -19,11 +19,14 @@ locals {
   ]
   image_tag = "${substr(sha256(join("\n", [
     for path in local.image_files : "${filesha256("${local.source_root}/${path}")} ${path}"
-  ])), 0, 32)}${var.convert.gpu == null ? "" : "-${local.provider}"}"
+  ])), 0, 32)}${var.convert.gpu == null ? "" : "-${local.provider}"}${var.convert.kokoro ? "" : "-without-kokoro"}"
   image_name = "${local.repository_host}/convert:${local.image_tag}"
   image      = var.convert.image == null ? one(data.google_artifact_registry_docker_image.convert[*].self_link) : var.convert.image
 
   port = 8080
+
+  # What api, converter and live are told, and how the image is built.
+  kokoro = var.convert.kokoro ? "on" : "off"
 
   # Where the characters' networks run, and which variant of the image that needs.
   provider = var.convert.gpu == null ? "cpu" : "cuda"
@@ -50,7 +53,7 @@ locals {
   # The processes, with several of them one more that replaces another, and their conversions at
   # once, each with the most that decoding any recording may take; shared/container/process_plan.py and shared/speech/decoding/recording.py calculate the same.
   conversion_mib     = max(75, local.fetched_conversion_mib, ceil((33554432 + 3 * var.limits.upload_bytes + 1536000 * (var.limits.recording_seconds.max + 0.5)) / 1048576))
-  process_mib        = 285 + local.fetched_mib
+  process_mib        = 285 + (var.convert.kokoro ? 404 : 0) + local.fetched_mib
   conversions_mib    = local.process_mib * (ceil(tonumber(var.convert.cpu) / 4) + (tonumber(var.convert.cpu) > 4 ? 1 : 0)) + local.conversion_mib * local.convert_concurrency
   convert_memory_mib = tonumber(regex("^[0-9]+", var.convert.memory)) * (endswith(var.convert.memory, "Gi") ? 1024 : 1)
 }
@@ -114,6 +117,7 @@ resource "terraform_data" "image" {
     command     = "sh infra/terraform/build-image.sh"
     environment = {
       IMAGE           = local.image_name
+      KOKORO          = local.kokoro
       PROJECT_ID      = var.project_id
       PROVIDER        = local.provider
       REGION          = coalesce(var.images.build_region, var.region)
@@ -306,7 +310,7 @@ resource "google_cloud_run_v2_service" "convert" {
 
     precondition {
       condition     = local.convert_memory_mib >= local.conversions_mib
-      error_message = "${local.convert_concurrency} conversions at once may need ${local.conversions_mib} MiB, ${local.conversion_mib} MiB each with this limits.upload_bytes, limits.recording_seconds.max and characters, and convert.memory is ${var.convert.memory}: raise convert.memory, or lower convert.concurrency, the sizes in characters or what a recording may be."
+      error_message = "${local.convert_concurrency} conversions at once may need ${local.conversions_mib} MiB, ${local.conversion_mib} MiB each with this limits.upload_bytes, limits.recording_seconds.max and characters, and convert.memory is ${var.convert.memory}: raise convert.memory, or lower convert.concurrency, the sizes in characters or what a recording may be${var.convert.kokoro ? ", or set convert.kokoro to false, which takes 404 MiB less for each process" : ""}."
     }
 
     precondition {

@@ -81,6 +81,7 @@ locals {
     ALLOWED_ORIGINS         = join(",", local.origins)
     CONCURRENCY             = tostring(local.live_concurrency)
     HEARINGS                = tostring(coalesce(try(var.live.hearings, null), local.hearings_per_cpu * try(tonumber(var.live.cpu), 1)))
+    KOKORO                  = local.kokoro
     MAX_BUNDLE_BYTES        = tostring(var.characters.max_bundle_bytes)
     MAX_SECONDS             = tostring(var.limits.recording_seconds.max)
     MAX_UPLOAD_BYTES        = tostring(var.limits.upload_bytes)
@@ -276,7 +277,7 @@ resource "google_cloud_run_v2_service" "live" {
 
     precondition {
       condition     = local.live_memory_mib >= local.live_conversions_mib
-      error_message = "${local.live_concurrency} conversions at once in an instance of live may need ${local.live_conversions_mib} MiB, ${local.conversion_mib} MiB each with this limits.upload_bytes, limits.recording_seconds.max and characters, and live.memory is ${var.live.memory}: raise live.memory, or lower live.cpu, the sizes in characters or what a recording may be."
+      error_message = "${local.live_concurrency} conversions at once in an instance of live may need ${local.live_conversions_mib} MiB, ${local.conversion_mib} MiB each with this limits.upload_bytes, limits.recording_seconds.max and characters, and live.memory is ${var.live.memory}: raise live.memory, or lower live.cpu, the sizes in characters or what a recording may be${var.convert.kokoro ? ", or set convert.kokoro to false, which takes 404 MiB less" : ""}."
     }
   }
 

@@ -51,6 +51,7 @@ locals {
     CONVERSIONS_TOPIC       = google_pubsub_topic.work["conversions"].name
     CONVERT_URL             = google_cloud_run_v2_service.convert.uri
     FIREBASE_AUTH           = var.firebase_authentication == null ? "off" : "on"
+    KOKORO                  = local.kokoro
     MAX_SECONDS             = tostring(var.limits.recording_seconds.max)
     MAX_TEXT_CHARACTERS     = tostring(var.limits.text_characters)
     MAX_UPLOAD_BYTES        = tostring(var.limits.upload_bytes)
@@ -68,6 +69,7 @@ locals {
   environment_convert = {
     BACKLOG                 = tostring(local.convert_concurrency)
     CONCURRENCY             = tostring(local.convert_concurrency)
+    KOKORO                  = local.kokoro
     MAX_BUNDLE_BYTES        = tostring(var.characters.max_bundle_bytes)
     MAX_SECONDS             = tostring(var.limits.recording_seconds.max)
     MAX_UPLOAD_BYTES        = tostring(var.limits.upload_bytes)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 from pydantic import Field
 
 from shared.characters.manifest import MAX_BUNDLE_BYTES
-from shared.runtime.settings import EnvironmentSettings
+from shared.runtime.settings import EnvironmentSettings, Switch
 from shared.speech.graphs.sessions import Provider
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ MIB: Final = 1 << 20
 # one conversion 210 MB for 10 s of speech, 300 MB for 60 s; the content encoder that characters
 # share takes 104 MB more.
 PROCESS_BYTES: Final = 285 * MIB
+# What Kokoro adds to a process. Measured: 423 MB while it loads, 376 MB after some texts.
+KOKORO_BYTES: Final = 404 * MIB
 # Measured for each conversion at once: 65 MB with 60 s of speech, 40 MB with 10 s.
 CONVERSION_BYTES: Final = 75 * MIB
 # The networks of characters from the bucket are large. Measured: 480 MB with 10 s of speech and an
@@ -66,16 +68,19 @@ class MemoryNeeds:
     conversion: int = CONVERSION_BYTES
 
 
-def memory_needs(limits: DecodeLimits, fetched: int | None = None) -> MemoryNeeds:
+def memory_needs(
+    limits: DecodeLimits, fetched: int | None = None, *, has_kokoro: bool = False
+) -> MemoryNeeds:
     """Return the memory with as many hostile recordings as are decoded at once.
 
     Terraform calculates the same in `infra/terraform/convert.tf`; a test compares the two.
     `fetched` are the bytes of the bucket's characters in one process, and of one more's load.
     """
     conversion = max(CONVERSION_BYTES, limits.peak_bytes)
+    process = PROCESS_BYTES + KOKORO_BYTES * has_kokoro
     if fetched is None:
-        return MemoryNeeds(PROCESS_BYTES, conversion)
-    return MemoryNeeds(PROCESS_BYTES + fetched, max(conversion, FETCHED_CONVERSION_BYTES))
+        return MemoryNeeds(process, conversion)
+    return MemoryNeeds(process + fetched, max(conversion, FETCHED_CONVERSION_BYTES))
 
 
 def plan(
@@ -156,13 +161,16 @@ class ServingSettings(EnvironmentSettings):
         graceful_timeout: seconds that a process may take to stop; Cloud Run kills an instance ten
             seconds after SIGTERM.
         keepalive: seconds for which an idle connection is kept open.
-        kokoro_dir: the folder of the packages of Kokoro; None finds them in the Python environment.
+        kokoro: off to speak typed text in Japanese alone, even where the packages of Kokoro are.
+        kokoro_dir: the folder of the packages; None finds them in the Python environment.
         max_work_seconds: seconds of converting or speaking after which a process is replaced; 0 for
             never, which is the default for a single process.
         max_bundle_bytes: the most bytes that the graphs of one character bundle have together.
     """
 
-    # Before those whose defaults may be planned from it.
+    # Before those whose defaults may be planned from them.
+    kokoro: Switch = Switch.ON
+    kokoro_dir: Path | None = None
     max_bundle_bytes: Annotated[int, Field(ge=1)] = MAX_BUNDLE_BYTES
     host: str = "0.0.0.0"  # noqa: S104 - a container must be reachable from outside
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
@@ -178,8 +186,12 @@ class ServingSettings(EnvironmentSettings):
     max_work_seconds: Annotated[float, Field(ge=0, le=10_000_000)] = Field(
         default_factory=lambda planned: WORN_AFTER_SECONDS * (planned.get("workers", 1) > 1)
     )
-    kokoro_dir: Path | None = None
     characters_dir: Path = Path(__file__).parents[2] / "characters"
+
+    @property
+    def kokoro_packages(self) -> Path | None:
+        # A folder without them switches Kokoro off.
+        return self.kokoro_dir if self.kokoro is Switch.ON else Path(os.devnull)
 
     @property
     def is_alone(self) -> bool:

@@ -18,8 +18,10 @@ from shared.runtime.settings import (
     CharacterSettings,
     RecordingSettings,
     SigningSettings,
+    Switch,
 )
 from shared.speech.decoding.recording import DecodeLimits
+from shared.speech.engines.kokoro_packages import KokoroPackages
 from shared.speech.results.watermark_engines import WatermarkSettings
 
 
@@ -30,7 +32,9 @@ def _plan(settings: dict[str, Any], workers: int | None = None) -> ProcessPlan:
     has_bucket = settings["characters_bucket"] is not None
     # While a character is loaded, its file takes memory beside the network made of it.
     fetched = settings["characters_memory_bytes"] + settings["max_bundle_bytes"]
-    needs = memory_needs(limits, fetched if has_bucket else None)
+    is_on = settings["kokoro"] is Switch.ON
+    has_kokoro = is_on and KokoroPackages(settings["kokoro_dir"]).is_complete()
+    needs = memory_needs(limits, fetched if has_bucket else None, has_kokoro=has_kokoro)
     return plan(read_resources(), needs, workers=workers)
 
 

@@ -48,7 +48,7 @@ async def start_tools(
         config.threads,
         config.provider,
         front_end=front_end or FrontEnd(),
-        kokoro=config.kokoro_dir,
+        kokoro=config.kokoro_packages,
     )
     marker = open_marker(config)
     starting = asyncio.create_task(decoder.start())

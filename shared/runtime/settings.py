@@ -101,6 +101,11 @@ class SettingsError(ValueError):
     """A setting is missing or wrong; the message has one line per variable."""
 
 
+class Switch(StrEnum):
+    ON = "on"
+    OFF = "off"
+
+
 class EnvironmentSettings(BaseModel):
     """Settings in the environment: PROJECT_ID is the variable of `project_id`.
 

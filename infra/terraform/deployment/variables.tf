@@ -9,7 +9,7 @@ locals {
     characters              = ["bucket", "bucket.memory_mib", "default", "max_bundle_bytes", "own", "own.at_once", "own.backup_days", "own.image", "own.per_day", "own.per_owner", "own.public", "own.pytorch_index", "own.training_seconds"]
     compat                  = ["characters_per_day", "keys", "openai_voices", "seconds_per_day", "voicevox_alone", "voicevox_speakers"]
     content_credentials     = ["certificates", "earlier_certificates", "kms_key_version", "seconds", "time_stamp_url"]
-    convert                 = ["busy_hours", "busy_hours.*.days", "busy_hours.*.from", "busy_hours.*.min_instances", "busy_hours.*.time_zone", "busy_hours.*.to", "concurrency", "cpu", "deadline_seconds", "gpu", "gpu_regions", "image", "max_instances", "memory", "min_instances"]
+    convert                 = ["busy_hours", "busy_hours.*.days", "busy_hours.*.from", "busy_hours.*.min_instances", "busy_hours.*.time_zone", "busy_hours.*.to", "concurrency", "cpu", "deadline_seconds", "gpu", "gpu_regions", "image", "kokoro", "max_instances", "memory", "min_instances"]
     dead_letter             = ["delivery_attempts", "max_instances"]
     domain                  = ["additional", "cloud_armor", "external_load_balancer", "keep_run_address", "name", "page_folder"]
     firebase_authentication = ["anonymous", "email"]

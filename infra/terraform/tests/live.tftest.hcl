@@ -234,8 +234,8 @@ run "characters_that_do_not_fit_into_its_memory" {
 
   variables {
     characters = { bucket = {} }
-    convert    = { image = var.convert.image, max_instances = 3, memory = "5Gi" }
-    live       = { memory = "4892Mi" }
+    convert    = { image = var.convert.image, max_instances = 3, memory = "6Gi" }
+    live       = { memory = "5296Mi" }
   }
 
   expect_failures = [google_cloud_run_v2_service.live]
@@ -246,12 +246,12 @@ run "characters_that_fit" {
 
   variables {
     characters = { bucket = {} }
-    convert    = { image = var.convert.image, max_instances = 3, memory = "5Gi" }
-    live       = { memory = "4893Mi" }
+    convert    = { image = var.convert.image, max_instances = 3, memory = "6Gi" }
+    live       = { memory = "5297Mi" }
   }
 
   assert {
-    condition     = google_cloud_run_v2_service.live[0].template[0].containers[0].resources[0].limits["memory"] == "4893Mi"
+    condition     = google_cloud_run_v2_service.live[0].template[0].containers[0].resources[0].limits["memory"] == "5297Mi"
     error_message = "live does not get its memory"
   }
 }

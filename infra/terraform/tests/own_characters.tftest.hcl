@@ -13,7 +13,7 @@ mock_provider "time" {}
 variables {
   # Converters that fetch characters need this, and a training has two of a project's twenty CPUs.
   convert = {
-    memory        = "5Gi"
+    memory        = "6Gi"
     max_instances = 4
     image         = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
   }

@@ -272,6 +272,33 @@ run "just_enough_memory_for_the_cpus" {
   }
 }
 
+run "too_little_memory_for_kokoro" {
+  command = plan
+
+  variables {
+    convert = { image = var.convert.image, memory = "988Mi" }
+  }
+
+  expect_failures = [google_cloud_run_v2_service.convert]
+}
+
+run "without_kokoro" {
+  # Only planned: the build really runs gcloud.
+  command = plan
+
+  variables {
+    convert = { image = null, kokoro = false, max_instances = 3, memory = "640Mi" }
+    live    = { memory = "640Mi" }
+  }
+
+  assert {
+    condition = [
+      for told in [local.environment_api, local.environment_convert, local.environment_live] : told.KOKORO
+    ] == ["off", "off", "off"] && endswith(local.image_tag, "-without-kokoro")
+    error_message = "the image has Kokoro, or not all services know that it is left out"
+  }
+}
+
 run "more_cpus_than_the_quota" {
   command = plan
 

@@ -115,7 +115,7 @@ run "a_bucket_of_characters" {
   variables {
     monitoring = { emails = ["operator@example.com"] }
     characters = { bucket = { memory_mib = 2048 } }
-    convert    = { image = var.convert.image, memory = "6Gi" }
+    convert    = { image = var.convert.image, max_instances = 5, memory = "7Gi" }
   }
 
   assert {

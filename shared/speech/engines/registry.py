@@ -124,8 +124,8 @@ def _languages_of(manifest: CharacterManifest, settings: SessionSettings) -> Seq
     if KokoroPackages(settings.kokoro).is_complete():
         return manifest.text_languages
     _LOG.warning(
-        "the packages of Kokoro are not installed: %s speaks Japanese alone, and English words as"
-        " katakana",
+        "Kokoro is off, or its packages are not installed: %s speaks Japanese alone, and English"
+        " words as katakana",
         manifest.id,
         extra={"event": "japanese_alone", "character": manifest.id},
     )

@@ -12,10 +12,10 @@ import pytest
 
 from functions.api import main
 from functions.api.main import ApiServices, build, open_sign_in
-from functions.api.settings import ApiSettings, Switch
+from functions.api.settings import ApiSettings
 from infra.local.cloud.memory import MemoryVoices
 from shared.runtime.function import TARGET_VARIABLE
-from shared.runtime.settings import SettingsError
+from shared.runtime.settings import SettingsError, Switch
 from tests.support.buckets import MemoryBucket
 from tests.support.messages import RecordingPublisher
 from tests.support.voices import a_waiting

@@ -27,11 +27,12 @@ from functions.compat.voicevox import queries
 from functions.compat.voicevox.user_data import UserData
 from functions.live import main as live
 from functions.live_and_compat.main import build_with_compat
-from functions.live_and_compat.settings import LiveAndCompatSettings, Switch
+from functions.live_and_compat.settings import LiveAndCompatSettings
 from shared.characters.bundle_files import BundleError
 from shared.container.admission import Admission
 from shared.conversion.composition import ConversionServices
 from shared.conversion.start import ConversionTools
+from shared.runtime.settings import Switch
 from shared.speech.decoding.decoder import Decoder
 from shared.speech.engines.japanese import HtsVoice, JapaneseEngine
 from shared.speech.results.audio_files import write_wav

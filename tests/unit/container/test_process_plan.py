@@ -21,6 +21,7 @@ from shared.container.process_plan import (
     read_resources,
 )
 from shared.speech.decoding.recording import DecodeLimits
+from shared.speech.engines.kokoro_packages import PACKAGES, KokoroPackages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +34,7 @@ TOLD: dict[str, Any] = {
     "uploads_bucket": "uploads",
     "results_bucket": "results",
     "signing_service_account": "a@b",
+    "kokoro": "off",
 }
 
 
@@ -98,6 +100,23 @@ def test_memory_is_kept_free_for_the_characters_of_a_bucket_and_for_large_record
     monkeypatch.setattr("shared.conversion.settings.read_resources", lambda: Resources(2, 1 * GIB))
     large = ConvertSettings(**TOLD, max_seconds=60, max_upload_bytes=50_000_000)
     assert (ConvertSettings(**TOLD).concurrency, large.concurrency) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("said", "has_packages", "most"),
+    [("on", True, 4), ("on", False, 8), ("off", True, 8)],
+)
+def test_memory_is_kept_free_for_kokoro_where_it_speaks(
+    said: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_packages: bool
+) -> None:
+    monkeypatch.setattr("shared.conversion.settings.read_resources", lambda: Resources(4, 1 * GIB))
+    for name in PACKAGES if has_packages else ():
+        (tmp_path / name).mkdir()
+
+    config = ConvertSettings(**TOLD | {"kokoro": said, "kokoro_dir": tmp_path})
+
+    assert config.concurrency == most
+    assert KokoroPackages(config.kokoro_packages).is_complete() is (most == 4)
 
 
 def read(root: Path, cgroup: str, **limits: str) -> Resources:

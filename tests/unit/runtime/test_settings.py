@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import pytest
 
-from functions.api.settings import ApiSettings, Switch
+from functions.api.settings import ApiSettings
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings
 from functions.live.settings import LiveSettings
@@ -19,6 +19,7 @@ from shared.runtime.settings import (
     PushVerification,
     SecretKeys,
     SettingsError,
+    Switch,
 )
 from shared.speech.results.watermark_engines import open_marker
 

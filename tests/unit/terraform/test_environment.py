@@ -17,8 +17,10 @@ from functions.sweep.settings import SweepSettings
 from functions.train.settings import TrainSettings
 from shared.container.process_plan import (
     FETCHED_CONVERSION_BYTES,
+    KOKORO_BYTES,
     MIB,
     PROCESS_BYTES,
+    MemoryNeeds,
     Resources,
     memory_needs,
     plan,
@@ -55,6 +57,7 @@ EXAMPLES = {
     r"^google_firestore_database\.this\.name$": "(default)",
     r"^google_pubsub_topic\.\w+\[\"\w+\"\]\.name$": "voice-avatar-topic",
     r"^google_cloud_run_v2_service\.convert\.uri$": "https://convert.example.com",
+    r"^local\.kokoro$": "on",
     r"^local\.provider$": "cpu",
     r"^one\(google_storage_bucket\.\w+\[\*\]\.name\)$": "a-project-voice-avatar-bucket",
     r"^tostring\(local\.training_job_seconds\)$": "3600",
@@ -121,9 +124,8 @@ def test_the_defaults_are_those_of_the_code(terraform: TerraformModule, deployab
             assert default == field.default, name
 
 
-LEAST_MIB = {1: 512, 2: 640, 4: 2048, 8: 4096}
-"""What Cloud Run gives so many CPUs of a second generation instance at least; with 2 CPUs its 512
-MiB are too few for the built-in characters, and the module's precondition refuses them."""
+LEAST_MIB = {1: 840, 2: 1024, 4: 2048, 8: 4096}
+"""Cloud Run's least for so many CPUs, and with 1 and 2 of them what Kokoro leaves room with."""
 
 
 def test_as_many_conversions_at_once_as_are_planned_for_such_a_container(
@@ -131,8 +133,9 @@ def test_as_many_conversions_at_once_as_are_planned_for_such_a_container(
 ) -> None:
     memory = int(terraform.default("var.convert.memory").removesuffix("Gi")) * 1024
     default = (int(terraform.default("var.convert.cpu")), memory)
+    needs = MemoryNeeds(PROCESS_BYTES + KOKORO_BYTES)
     for cpus, mib in (*LEAST_MIB.items(), default):
-        planned = plan(Resources(cpus, mib * MIB)).concurrency
+        planned = plan(Resources(cpus, mib * MIB), needs).concurrency
 
         assert planned == terraform.locals["conversions_per_cpu"] * cpus, (cpus, mib)
     assert terraform.locals["hearings_per_cpu"] == HEARINGS_PER_CPU
@@ -156,7 +159,10 @@ def test_terraform_and_the_code_know_the_same_memory_of_a_conversion(
 def test_terraform_and_the_code_plan_the_same_memory_for_processes_and_fetched_characters(
     terraform: TerraformModule,
 ) -> None:
-    assert terraform.locals["process_mib"] == f"{PROCESS_BYTES // MIB} + local.fetched_mib"
+    assert terraform.locals["process_mib"] == (
+        f"{PROCESS_BYTES // MIB} + (var.convert.kokoro ? {KOKORO_BYTES // MIB} : 0)"
+        " + local.fetched_mib"
+    )
     assert terraform.locals["fetched_conversion_mib"] == (
         f"var.characters.bucket == null ? 0 : {FETCHED_CONVERSION_BYTES // MIB}"
     )

@@ -31,6 +31,7 @@ echo "$quota $*"
 """
 VALUES = {
     "CHECK": "--no-invoker-iam-check",
+    "KOKORO": "off",
     "IMAGE": "region-docker.pkg.dev/my-project/voice-avatar/convert:tag",
     "PROJECT_ID": "my-project",
     "PROVIDER": "cpu",
@@ -65,3 +66,4 @@ def test_with_terraforms_own_credentials_the_quota_of_the_project_is_used(
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"my-project {asks}")
+    assert script != "build-image.sh" or "_KOKORO=off," in done.stdout
