@@ -1,7 +1,7 @@
 """Measures the parts of a start, one after another, in a new process; prints milliseconds as JSON.
 
-converter SINCE: starts like a conversion container and converts its standard input twice; SINCE is
-    the monotonic clock, in seconds, at its exec.
+converter SINCE: starts like a conversion container, converts its standard input and speaks a text,
+    each twice; SINCE is the monotonic clock, in seconds, at its exec.
 character FOLDER: loads a bundle as the container does; prints the megabytes, too.
 NAME [PACKAGE ...]: imports a deployable and opens its clients; the packages count as not installed.
 """
@@ -10,6 +10,7 @@ NAME [PACKAGE ...]: imports a deployable and opens its clients; the packages cou
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -31,6 +32,15 @@ class Laps:
         self._since = now
 
 
+TEXT = "今日はいい天気ですね。明日も晴れるそうです。"
+
+
+def megabytes() -> float:
+    """Return the resident memory of this process."""
+    with open("/proc/self/statm") as file:  # noqa: PTH123 - without an import
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
 def measure_converter(since: float, recording: bytes) -> dict[str, float]:
     laps = Laps(since)
     laps.end("interpreter")
@@ -42,6 +52,7 @@ def measure_converter(since: float, recording: bytes) -> dict[str, float]:
     from shared.conversion.characters import build_characters
     from shared.runtime import settings
     from shared.speech.decoding.decoder import Decoder
+    from shared.speech.engines.text_interface import SpeechOptions
     from shared.speech.graphs.sessions import SessionSettings
 
     laps.end("imports")
@@ -51,7 +62,7 @@ def measure_converter(since: float, recording: bytes) -> dict[str, float]:
         laps.end("settings")
         composition.open_stores(config)
         laps.end("clients")
-        session = SessionSettings(threads=config.threads)
+        session = SessionSettings(threads=config.threads, kokoro=config.kokoro_packages)
         characters = build_characters(config.characters_dir, session)
         laps.end("characters")
         async with Decoder() as decoder:
@@ -60,6 +71,14 @@ def measure_converter(since: float, recording: bytes) -> dict[str, float]:
             for which in ("first", "second"):
                 await convert_once(tools, recording)
                 laps.end(f"{which} conversion")
+            speaker = characters["hina"].text_engine
+            if speaker is None:
+                raise RuntimeError("hina takes no text")
+            laps.milliseconds["memory then, MB"] = megabytes()
+            for which in ("first", "second"):
+                list(speaker.speak(TEXT, SpeechOptions()))
+                laps.end(f"{which} text")
+            laps.milliseconds["memory after them, MB"] = megabytes()
 
     asyncio.run(start())
     return laps.milliseconds
@@ -123,21 +142,19 @@ def measure_character(folder: str) -> dict[str, float]:
     from pathlib import Path
 
     import onnxruntime  # noqa: F401
-    import psutil
 
     from shared.speech.engines.registry import ENGINES, build_engine
     from shared.speech.graphs.bundle_folders import load_character
     from shared.speech.graphs.sessions import SessionSettings
 
-    memory, cpu = psutil.Process().memory_info().rss, time.process_time()
+    memory, cpu = megabytes(), time.process_time()
     laps = Laps(time.monotonic())
     character = load_character(Path(folder), ENGINES)
     laps.end("checks")
     build_engine(character, SessionSettings())
     laps.end("building")
     cpu = 1000 * (time.process_time() - cpu)
-    megabytes = (psutil.Process().memory_info().rss - memory) / 1e6
-    return {**laps.milliseconds, "cpu": cpu, "megabytes": megabytes}
+    return {**laps.milliseconds, "cpu": cpu, "megabytes": megabytes() - memory}
 
 
 if __name__ == "__main__":
