@@ -186,6 +186,7 @@ def write_sizes(console: Console, seed: int) -> None:
             beside = replace(arrivals, bursts=bursts)
             compared[row] = Simulation(visitors, settings, beside, seed=seed).run()
     parts = {"sizes": report.sizes(found), "client": report.greedy(compared)}
+    parts |= {"calls": report.calls(parameters, MINUTES), "quotas": report.quotas(parameters)}
     console.print(Markdown("\n\n".join(parts.values())))
     write_parts(parts)
 

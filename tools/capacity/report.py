@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tools.capacity.outcome import Summary, Target
+    from tools.capacity.parameters import Parameters
     from tools.capacity.search import Found
     from tools.capacity.simulation import Simulation
 
@@ -188,6 +189,51 @@ def sizes(found: Mapping[int, Summary]) -> str:
     )
     columns = ("voices a second", "instances of api / on_upload / convert", "vCPU", *WAITS[:2])
     return table("Sizes, no quota binding", (*columns, "US$ a month at this rate"), rows)
+
+
+def calls(p: Parameters, rates: Iterable[int]) -> str:
+    """Return the table of what so many voices a second ask of Google's services."""
+    of_voice = {
+        "Cloud Run requests (api, warm-up at most, on_upload, convert)": p["voice.requests"],
+        "Firestore documents written": p["voice.documents_written"],
+        "Firestore documents read by the services": p["voice.documents_read"],
+        "Firestore documents sent to listeners": p["voice.documents_listened"],
+        "signBlob": p["voice.signatures"],
+        # Less the notifications, which only the bill counts as a write.
+        "Cloud Storage writes, two buckets together": p["voice.object_writes"] - 1,
+        "Cloud Storage reads, two buckets together": p["voice.object_reads"],
+        "Pub/Sub messages": p["voice.messages"],
+    }
+    rows = ((name, *(f"{rate * n:,.0f}" for rate in rates)) for name, n in of_voice.items())
+    columns = ("calls a second at", *(f"{rate:,} voices/s" for rate in rates))
+    return table("Calls a second", columns, rows)
+
+
+def quotas(p: Parameters) -> str:
+    """Return the table of the steady voices a second at which each quota is met."""
+    work = sum(p[f"processor.{name}"] for name in ("api", "on_upload", "converter"))
+    written, writes = p["voice.documents_written"], p["quota.storage_writes"]
+    met = {
+        "vCPU of a new project in a region, in the mean (raise `quota`)": (
+            p["cloud_run.new_project_cpus"] * p["cloud_run.cpu_target"] / work
+        ),
+        'signBlob calls (none with `signing.method = "hmac"`)': (
+            p["quota.sign_blob"] / 60 / p["voice.signatures"]
+        ),
+        # Each recording is written and emptied.
+        "writes to the bucket uploads (`storage.shards`, by so many times)": writes / 2,
+        "writes to the bucket results (likewise)": writes,
+        "reads of the bucket uploads (likewise)": p["quota.storage_reads"],
+        "Firestore writes under the sweep's index (`SHARDS`, up to 30)": (
+            p["quota.firestore_index"] * p["deployed.index_parts"] / written
+        ),
+        "Firestore's ramp (passes: half as much again every five minutes)": (
+            p["quota.firestore_ramp"] * p["deployed.collections"] / written
+        ),
+    }
+    rows = ((name, f"{rate:,.0f}") for name, rate in sorted(met.items(), key=lambda each: each[1]))
+    columns = ("quota, by default and from a cold start", "met at voices a second")
+    return table("Quotas in the order in which they are met", columns, rows)
 
 
 def greedy(compared: Mapping[str, Simulation]) -> str:

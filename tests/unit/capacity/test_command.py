@@ -5,8 +5,9 @@ from pathlib import Path
 import hcl2
 import pytest
 
-from tools.capacity.__main__ import main
-from tools.capacity.report import check_variables_file
+from tests.unit.capacity.planning import PARAMETERS
+from tools.capacity.__main__ import MINUTES, PAGE, main
+from tools.capacity.report import calls, check_variables_file, quotas, with_part
 
 DEPLOYMENT = Path(__file__).parents[3] / "infra" / "terraform" / "deployment" / "variables.tf"
 
@@ -79,3 +80,10 @@ def test_variables_of_somebody_else_are_not_overwritten(
     assert "is not a folder" in said(capsys, *arguments, str(tmp_path / "no" / "plan.auto.tfvars"))
     without_target = ["--per-day", "10", "--write-tfvars", str(tmp_path / "plan.tfvars")]
     assert "needs a --target" in said(capsys, *without_target)
+
+
+def test_the_calls_and_quotas_on_the_page_are_those_of_the_parameters() -> None:
+    page = PAGE.read_text()
+
+    for name, part in (("calls", calls(PARAMETERS, MINUTES)), ("quotas", quotas(PARAMETERS))):
+        assert with_part(page, name, part) == page
