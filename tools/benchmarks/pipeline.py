@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
 from statistics import median
 from typing import Any, Final, NamedTuple, Self
 
@@ -24,7 +22,6 @@ from starlette.routing import Route
 from infra.local.configuration import names
 from infra.local.configuration.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
 from infra.local.configuration.names import Ports
-from shared.voices.voice import Status
 from tools.benchmarks.report import PERCENTILES, Cell, Report, Table
 from tools.benchmarks.servers import cpu_seconds, emulator
 from tools.benchmarks.voice_journeys import Visitors, VoiceJourney, visited_cloud
@@ -124,20 +121,10 @@ class CallParser:
                 yield value.decode().rpartition("/")[2]
 
 
-class Deliveries(NamedTuple):
-    """The messages of each voice that passed.
-
-    `moments[voice_id]` has the Unix time of each hop: `published to TOPIC`, `arrived from TOPIC`.
-    """
-
-    moments: defaultdict[str, dict[str, float]]
-    messages: Counter[str]
-
-
 @asynccontextmanager
-async def watched_deliveries(visitors: Visitors) -> AsyncIterator[Deliveries]:
-    """Let the Pub/Sub emulator push through this process, which records each message."""
-    addresses, found = visitors.cloud.addresses, Deliveries(defaultdict(dict), Counter())
+async def counted_messages(visitors: Visitors) -> AsyncIterator[Counter[str]]:
+    """Let the Pub/Sub emulator push through this process, which counts each voice's messages."""
+    addresses, messages = visitors.cloud.addresses, Counter[str]()
     endpoints = {
         names.UPLOADS_TOPIC: addresses.on_upload,
         names.CONVERSIONS_TOPIC: f"{addresses.convert}/push",
@@ -145,13 +132,8 @@ async def watched_deliveries(visitors: Visitors) -> AsyncIterator[Deliveries]:
 
     async def deliver(request: Request) -> Response:
         topic, envelope = request.path_params["topic"], await request.json()
-        message = envelope["message"]
-        voice_id = message["attributes"].get("voice_id") or message["attributes"]["objectId"]
-        published = datetime.fromisoformat(message["publishTime"]).timestamp()
-        # The first one: another message comes when the recording is emptied.
-        found.moments[voice_id].setdefault(f"published to {topic}", published)
-        found.moments[voice_id].setdefault(f"arrived from {topic}", time.time())
-        found.messages[voice_id] += 1
+        attributes = envelope["message"]["attributes"]
+        messages[attributes.get("voice_id") or attributes["objectId"]] += 1
         answer = await visitors.client.post(endpoints[topic], json=envelope, timeout=None)
         return Response(status_code=answer.status_code)
 
@@ -170,7 +152,7 @@ async def watched_deliveries(visitors: Visitors) -> AsyncIterator[Deliveries]:
         for topic in endpoints:
             await push_to(topic, f"http://127.0.0.1:{port}/{topic}")
         try:
-            yield found
+            yield messages
         finally:
             for topic, endpoint in endpoints.items():
                 await push_to(topic, endpoint)
@@ -185,16 +167,6 @@ COUNTED_SHARDS: Final = 3
 EMULATORS_PUSH: Final = "the emulator's push"
 IN_MEMORY: Final = "in memory, one process"
 
-HOPS: Final = (
-    f"published to {names.UPLOADS_TOPIC}",
-    f"arrived from {names.UPLOADS_TOPIC}",
-    f"published to {names.CONVERSIONS_TOPIC}",
-    f"arrived from {names.CONVERSIONS_TOPIC}",
-    "listener: converting",
-    "listener: done, without the conversion",
-)
-
-
 class Counts(NamedTuple):
     """Documents and messages of one voice; `listened` documents reach the visitor's listener."""
 
@@ -206,7 +178,7 @@ class Counts(NamedTuple):
 
 async def run(*, quick: bool) -> Report:
     # The emulators' first requests take longer, so nothing is measured during the warm-ups.
-    warm_ups, idle, traced, counted = (5, 8, 5, 2) if quick else (20, 100, 40, 10)
+    warm_ups, idle, counted = (5, 8, 2) if quick else (20, 100, 10)
     async with visited_cloud(embedded=True) as visitors:
         await visitors.send_one_by_one(warm_ups)
         in_memory = await visitors.send_one_by_one(idle)
@@ -215,15 +187,12 @@ async def run(*, quick: bool) -> Report:
         before = _cpu_milliseconds(visitors)
         pushed = await visitors.send_one_by_one(idle)
         after = _cpu_milliseconds(visitors)
-        async with watched_deliveries(visitors) as deliveries:
-            followed = await visitors.send_one_by_one(traced)
     processor = tuple((name, (after[name] - spent) / idle) for name, spent in before.items())
     counts = await measure_counts(counted)
     return Report(
         "pipeline",
         (
             _overhead_table({EMULATORS_PUSH: pushed, IN_MEMORY: in_memory}),
-            _hops_table([_hops_of(each, deliveries) for each in followed]),
             _counts_table(counts),
             Table("Processor time per voice of 3 s, ms", ("service", "time"), processor),
         ),
@@ -240,18 +209,6 @@ def _cpu_milliseconds(visitors: Visitors) -> dict[str, float]:
     return {name: 1000 * cpu_seconds(pid) for name, pid in visitors.cloud.pids.items()}
 
 
-def _hops_of(journey: VoiceJourney, deliveries: Deliveries) -> list[float]:
-    *delivered, _, _ = HOPS
-    moments = deliveries.moments[journey.voice_id]
-    # The listener may skip a state that was too short.
-    converting = journey.seen.get(Status.CONVERTING, journey.seen[Status.DONE])
-    return [
-        *(journey.since_upload(moments[hop]) for hop in delivered),
-        journey.since_upload(converting),
-        journey.overhead,
-    ]
-
-
 async def measure_counts(voices: int) -> Counts:
     async with (
         emulator("firestore") as firestore,
@@ -262,7 +219,7 @@ async def measure_counts(voices: int) -> Counts:
             environment={FIRESTORE_VARIABLE: proxy.address, PUBSUB_VARIABLE: pubsub},
         ) as visitors,
     ):
-        async with watched_deliveries(visitors) as deliveries:
+        async with counted_messages(visitors) as messages:
             before = proxy.calls.copy()
             journeys = await visitors.send_one_by_one(voices)
             # A recording is emptied after `done`, which causes one more message.
@@ -273,7 +230,7 @@ async def measure_counts(voices: int) -> Counts:
         writes=calls[WRITE] / len(ids),
         reads=calls[READ] / len(ids),
         listened=sum(journey.states for journey in journeys) / len(ids),
-        messages=sum(deliveries.messages[voice_id] for voice_id in ids) / len(ids),
+        messages=sum(messages[voice_id] for voice_id in ids) / len(ids),
     )
 
 
@@ -286,15 +243,6 @@ def _overhead_table(ways: Mapping[str, Sequence[VoiceJourney]]) -> Table:
     columns = ("delivery", *(f"p{each}" for each in PERCENTILES), "conversion", "voices")
     title = "From the end of the upload to done at the visitor's listener, less the conversion, ms"
     return Table(title, columns, tuple(rows))
-
-
-def _hops_table(voices: Sequence[Sequence[float]]) -> Table:
-    reached = np.asarray(voices)
-    steps = np.median(np.diff(reached, axis=1, prepend=0.0), axis=0)
-    figures = zip(HOPS, np.median(reached, axis=0), steps, strict=True)
-    rows = tuple((hop, float(at), float(step)) for hop, at, step in figures)
-    title = "When a voice reaches each hop, ms from the end of the upload, medians"
-    return Table(title, ("hop", EMULATORS_PUSH, "step"), rows)
 
 
 def _counts_table(counts: Counts) -> Table:

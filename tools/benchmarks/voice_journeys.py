@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +18,7 @@ from infra.local.cloud.local_cloud import LocalCloud
 from infra.local.cloud.start import local_cloud
 from infra.local.commands.visitor import RecordingRequest, Visitor
 from infra.local.configuration.options import CloudOptions, Scaling
-from shared.voices.voice import Status, Voice
+from shared.voices.voice import Voice
 from tools.benchmarks.recordings import CONTENT_TYPE, webm
 from tools.benchmarks.servers import changed_environment
 
@@ -34,25 +34,22 @@ _BEAT_SECONDS: Final = 0.1
 
 @dataclass(slots=True)
 class VoiceJourney:
-    """The way of one voice; moments are seconds since the epoch."""
+    """The way of one voice; moments are seconds of the monotonic clock."""
 
     voice_id: str
     uploaded_at: float = 0.0
-    seen: dict[Status, float] = field(default_factory=dict)  # when the listener first reported it
+    reported_at: float = 0.0  # when the listener reported its last state
     states: int = 0  # that the listener reported
     conversion: float = 0.0  # milliseconds of its stages
 
-    def add_state(self, voice: Voice) -> None:
+    def add_state(self, _voice: Voice) -> None:
         self.states += 1
-        self.seen.setdefault(voice.status, time.time())
-
-    def since_upload(self, moment: float) -> float:
-        return (moment - self.uploaded_at) * 1000
+        self.reported_at = time.perf_counter()
 
     @property
     def overhead(self) -> float:
         """Milliseconds from the end of the upload to `done`, without the conversion."""
-        return self.since_upload(self.seen[Status.DONE]) - self.conversion
+        return (self.reported_at - self.uploaded_at) * 1000 - self.conversion
 
 
 class Visitors:
@@ -77,7 +74,7 @@ class Visitors:
         watching = asyncio.create_task(self.visitor.watch(journey.voice_id, journey.add_state))
         await self.speak()
         await self.visitor.upload(created, self._recording)
-        journey.uploaded_at = time.time()
+        journey.uploaded_at = time.perf_counter()
         journey.conversion = sum((await watching).timings.values())
         return journey
 
