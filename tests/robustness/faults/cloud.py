@@ -172,9 +172,6 @@ class FaultyCloud:
         assert blob.generation is not None
         return int(blob.generation)
 
-    async def delete_upload(self, voice_id: str) -> None:
-        await asyncio.to_thread(self._bucket(names.UPLOADS_BUCKET, voice_id).blob(voice_id).delete)
-
     async def upload_bytes(self, voice_id: str) -> int:
         """Return the size of a voice's recording as it lies in the bucket; 0 if there is none."""
         bucket = self._bucket(names.UPLOADS_BUCKET, voice_id)

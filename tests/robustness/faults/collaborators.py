@@ -162,19 +162,3 @@ class BarrierEngine:
 
     def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:
         return self._engine.open_stream(sample_rate, options)
-
-
-class BarrierPublisher:
-    """A topic with the points `publishing` and `published`."""
-
-    def __init__(self, publisher: Publisher, checkpoints: Checkpoints) -> None:
-        self._publisher = publisher
-        self._checkpoints = checkpoints
-
-    async def publish(self, data: bytes, attributes: Mapping[str, str]) -> None:
-        await self._checkpoints.pass_by("publishing", attributes["voice_id"])
-        await self._publisher.publish(data, attributes)
-        await self._checkpoints.pass_by("published", attributes["voice_id"])
-
-    async def aclose(self) -> None:
-        await asyncio.shield(self._publisher.aclose())

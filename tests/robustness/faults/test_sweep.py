@@ -1,4 +1,4 @@
-"""Events and messages are lost: the sweep finds their voices."""
+"""An event is lost, and a document is no voice: the sweep finds the one and names the other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from infra.local.configuration import names
 from shared.voices.store import document_path
-from shared.voices.voice import Status, new_voice_id
+from shared.voices.voice import new_voice_id
 from tests.robustness.faults.endings import require_one_result
 from tests.robustness.faults.scale_to_zero_proxy import LOST
 from tests.support.logs import logged_as
@@ -38,20 +38,6 @@ async def run(sweep: Instance) -> None:
     async with httpx.AsyncClient(timeout=60) as client:
         answer = await client.post(sweep.url)
     assert answer.status_code == 200, answer.text
-
-
-async def test_a_voice_whose_event_was_lost_gets_its_result(
-    cloud: FaultyCloud, sweep: Instance
-) -> None:
-    voice_id = await cloud.create_voice(age=LONG_AGO)
-    cloud.front.pin(voice_id, LOST, service="on_upload")
-    await cloud.upload(voice_id)
-    await cloud.front.acknowledged(voice_id, "on_upload")
-    assert (await cloud.read(voice_id)).status is Status.WAITING
-
-    await run(sweep)
-
-    await require_one_result(cloud, voice_id)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
