@@ -128,7 +128,8 @@ class ColdStartPlan(NamedTuple):
 
 
 FULL: Final = ColdStartPlan(
-    {COMPILED: (9, 9, 5), NOT_COMPILED: (3, 1, 1), WITHOUT_KOKORO: (9, 3, 0)}, {1.0: 5, 3.0: 25, 5.0: 5, 10.0: 3}
+    {COMPILED: (9, 9, 5), NOT_COMPILED: (3, 1, 1), WITHOUT_KOKORO: (9, 3, 0)},
+    {1.0: 5, 3.0: 25, 5.0: 5, 10.0: 3},
 )
 QUICK: Final = ColdStartPlan(
     {COMPILED: (2, 1, 1), NOT_COMPILED: (0, 0, 0), WITHOUT_KOKORO: (1, 1, 0)}, {1.0: 1, 3.0: 1}

@@ -167,6 +167,7 @@ COUNTED_SHARDS: Final = 3
 EMULATORS_PUSH: Final = "the emulator's push"
 IN_MEMORY: Final = "in memory, one process"
 
+
 class Counts(NamedTuple):
     """Documents and messages of one voice; `listened` documents reach the visitor's listener."""
 

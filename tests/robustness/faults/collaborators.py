@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from shared.voices.voice import Status
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
-    from shared.ports import Bucket, Publisher
+    from shared.ports import Bucket
     from shared.speech.decoding.decoder import Decoder
     from shared.speech.decoding.recording import DecodeLimits, Recording
     from shared.speech.engines.interface import ConversionOptions, Engine, Stream
