@@ -36,7 +36,7 @@ LENGTHS: Final = (6, 12, 25, 50, 100, 200)  # symbols of the sentences that have
 FRAME: Final = 600  # samples of the encoder's frame of 25 ms
 AROUND: Final = 9  # frames on both sides of a window that the decoder hears
 _AROUND_SOUND = 2  # frames that the generator computes around a window, of three that it hears
-FIRST_FRAMES, _LONGER, _MOST_FRAMES = 10, 1.5, 80
+FIRST_FRAMES, _LONGER, _MOST_FRAMES = 7, 1.5, 80
 _LEAD_FRAMES = 3  # frames of the silence at the beginning that are spoken
 
 _HIDDEN, _F0, _ENERGY, _FRAMES = (
