@@ -11,7 +11,12 @@ import numpy as np
 from shared.characters.manifest import CharacterManifest
 from shared.speech.engines.delivery import SpeechPiece, bounded_speed, deliver, deliver_windows
 from shared.speech.engines.kokoro_packages import NOBODY, KokoroPackages
-from shared.speech.engines.kokoro_synthesis import SAMPLE_RATE, KokoroSynthesis, load
+from shared.speech.engines.kokoro_synthesis import (
+    FEWEST_IN_WINDOWS,
+    SAMPLE_RATE,
+    KokoroSynthesis,
+    load,
+)
 from shared.speech.engines.text_interface import (
     SpeechOptions,
     check_length,
@@ -134,7 +139,7 @@ def write_sound(sound: MoraSound, following: MoraSound | None) -> str:
 MEDIAN_HZ: Final = 226.0  # the median of the mixture's fundamental frequency
 
 _SENTENCE_SECONDS, _BREATH_SECONDS = 0.45, 0.2
-_SHORTEST_BREATH, _LONGEST_FIRST = 12, 60
+_LONGEST_FIRST = 60
 _PHONE_SECONDS, _AROUND_SENTENCE = 0.075, 0.35
 """The seconds of a phone, and of the beginning and end of a sentence; not those of Japanese."""
 
@@ -207,9 +212,9 @@ def _breaths(sentence: str) -> Iterator[str]:
 
 
 def first_breath(sentences: Sequence[str]) -> list[str]:
-    """Cut a long first sentence after a comma: its beginning is heard so much sooner."""
+    """Cut a long first sentence after a comma, where what is before it is spoken in windows."""
     first, *others = sentences or [""]
-    comma = first.find(", ", _SHORTEST_BREATH)
+    comma = first.find(", ", FEWEST_IN_WINDOWS)
     if len(first) <= _LONGEST_FIRST or comma < 0 or not has_sound(first[comma + 1 :]):
         return list(sentences)
     return [first[: comma + 1], first[comma + 2 :], *others]

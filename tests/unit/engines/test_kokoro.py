@@ -235,7 +235,8 @@ def test_a_long_first_sentence_begins_with_its_first_clause() -> None:
     first, rest = f"ha, {'ha ' * 10},", f"{'ha ' * 20}."
 
     assert first_breath([f"{first} {rest}", "ha."]) == [first, rest, "ha."]
-    for whole_sentences in ([], ["ha, ha."], ["ha " * 40], ["ha " * 40 + ", ."]):
+    soon = f"ha ha ha ha ha, {'ha ' * 20}."  # its clause would be spoken whole: that takes longer
+    for whole_sentences in ([], ["ha, ha."], ["ha " * 40], ["ha " * 40 + ", ."], [soon]):
         assert first_breath(whole_sentences) == whole_sentences
 
 
