@@ -445,7 +445,6 @@ def locked(session: nox.Session, path: Path) -> Iterator[None]:
 
 
 def digest_of(paths: list[Path]) -> str:
-    """Return a digest of some files' names and contents."""
     digest = hashlib.sha256()
     for path in paths:
         digest.update(path.name.encode() + path.read_bytes())
@@ -453,7 +452,6 @@ def digest_of(paths: list[Path]) -> str:
 
 
 def holds(stamp: Path, wanted: str) -> bool:
-    """Return whether a file exists and has this content."""
     return stamp.is_file() and stamp.read_text() == wanted
 
 
@@ -488,7 +486,6 @@ def build_page(session: nox.Session) -> None:
 
 
 def page_sources() -> list[Path]:
-    """Return the source files of the page."""
     outside = {"dist", "node_modules"}
     paths = (path for path in sorted(WEB.rglob("*")) if path.is_file())
     return [path for path in paths if not outside & set(path.relative_to(WEB).parts)]

@@ -107,7 +107,6 @@ def audit_page(npm: str | None, run: RunProgram) -> AuditReport:
 
 
 def conclude(reports: Sequence[AuditReport], *, required: bool, say: Callable[[str], None]) -> int:
-    """Tell what was found, and what could not be checked."""
     for report in reports:
         for line in report.found:
             say(f"FOUND: {line}")

@@ -47,8 +47,6 @@ class Change:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the tests took the mutants."""
-
     states: Mapping[str, str]
     changes: Mapping[str, Change]
     reasons: frozenset[Change]

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 def build(config: ConvertSettings, services: ConversionServices) -> ConvertingApp:
-    """Build the application from its settings and its services; it can convert at once."""
     stores, tools = services.stores, services.tools
     characters = lend_characters(config, tools, stores.open_characters)
     running = config.share(config.concurrency)

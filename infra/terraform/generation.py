@@ -158,7 +158,6 @@ def closed(names: Iterable[str]) -> State:
 
 
 def pairs_test() -> str:
-    """Return the test's file."""
     runs = "".join(_run(index, state) for index, state in enumerate(choose_states()[1:], start=1))
     return f"{HEAD}\nvariables {{\n{assigned(CONSTANT, '  ')}}}\n{runs}"
 
@@ -222,7 +221,6 @@ class HclBlock:
 
     @property
     def description(self) -> str:
-        """The description without its quotes."""
         written = self.argument("description") or ""
         return written.strip('"').replace('\\"', '"').replace("$${", "${")
 
@@ -259,7 +257,6 @@ def earlier_names(guide: str) -> dict[str, str]:
 
 
 def root_module(variables: list[HclBlock]) -> str:
-    """Return the module's call with every variable passed on."""
     width = max(len(one.name) for one in variables)
     lines = "".join(f"  {one.name.ljust(width)} = var.{one.name}\n" for one in variables)
     head = NOTICE.format("variables.tf")
@@ -331,7 +328,6 @@ def _given(group: str, settings: Sequence[Setting]) -> str:
 
 
 def root_outputs(outputs: list[HclBlock]) -> str:
-    """Return the declarations that hand the module's outputs out."""
     return NOTICE.format("outputs.tf") + "\n".join(
         f'output "{one.name}" {{\n  description = {one.argument("description")}\n'
         f"  value       = module.voice_avatar.{one.name}\n}}\n"
@@ -340,7 +336,6 @@ def root_outputs(outputs: list[HclBlock]) -> str:
 
 
 def tables(variables: list[HclBlock], outputs: list[HclBlock]) -> str:
-    """Return the tables of inputs and outputs in Markdown."""
     inputs: list[str] = []
     for one in variables:
         settings = one.settings()

@@ -1,4 +1,4 @@
-"""Builds the real Dockerfile, starts the image and sends it Cloud Run's requests."""
+"""Builds the real Dockerfiles, starts the images, and sends Cloud Run's requests."""
 
 from __future__ import annotations
 
@@ -108,3 +108,25 @@ def test_the_image_is_compiled_and_has_no_installer_and_no_write_permission(
     assert seen["models"] > 0
     assert seen["user"] == 65532
     assert (seen["without bytecode"], seen["installers"], seen["writable"]) == ([], [], [])
+
+
+SECONDS = 120.0
+
+
+def test_the_image_starts_the_job_which_asks_for_its_settings(
+    trainer_image: Engine, credentials: Path
+) -> None:
+    process = trainer_image.run(environment={}, credentials=credentials)
+    said, _ = process.communicate(timeout=SECONDS)
+    assert "OWN_RECORDINGS_BUCKET is not set" in said
+    assert process.returncode != 0
+
+
+def test_the_image_starts_the_training_command_as_the_job_does(
+    trainer_image: Engine, credentials: Path
+) -> None:
+    command = ("python", "-m", "tools.training", "--recordings", "/tmp/none", "--as", "ada")  # noqa: S108
+    process = trainer_image.run(*command, environment={}, credentials=credentials)
+    said, _ = process.communicate(timeout=SECONDS)
+    assert "/tmp/none: expected a folder with recordings, found none." in said  # noqa: S108
+    assert process.returncode == 1

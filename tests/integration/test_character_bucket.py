@@ -42,7 +42,6 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def put(folder: Path, rate: int) -> None:
-    """Make the bundle of the character `tester` and put it into the bucket."""
     folder.mkdir()
     settings = {"input": "audio", "output": "converted", "input_sample_rate": rate}
     graph = gain_graph(1000 / rate)

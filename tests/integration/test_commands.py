@@ -95,7 +95,6 @@ def test_emulators_that_run_already_serve_one_demo_after_another(
 
 
 def write_recording(path: Path, codec: str, rate: int, layout: str) -> Path:
-    """Write the sample recording anew, in another format."""
     with av.open(str(SAMPLE)) as source, av.open(str(path), "w") as target:
         stream = target.add_stream(codec, rate=rate, layout=layout)
         assert isinstance(stream, AudioStream)

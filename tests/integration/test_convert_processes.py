@@ -35,7 +35,6 @@ class RunningContainer:
         return {child.pid for child in psutil.Process(self.process.pid).children()}
 
     def started(self) -> int:
-        """How many processes have started to serve."""
         lines = self.process.log.read_text().splitlines()
         return sum(
             json.loads(line).get("event") == "instance_started"

@@ -29,7 +29,6 @@ PROBE = LivenessProbe(period_seconds=0.2, timeout_seconds=2.0, failure_threshold
 
 
 async def converted(cloud: LocalCloud, client: httpx.AsyncClient) -> Voice:
-    """Send the sample recording and wait for its result."""
     visitor = Visitor(client, cloud.addresses.api, cloud.voices)
     created = await visitor.create(RecordingRequest(), "audio/webm")
     await visitor.upload(created, await asyncio.to_thread(SAMPLE.read_bytes))

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def served(app: Any, *prepare: Callable[[Config], None]) -> AsyncIterator[int]:
-    """Serve an application at a free port, which this gives."""
     with Ports() as ports:
         server, stop = Config(), asyncio.Event()
         (port,) = ports.free(1)

@@ -33,7 +33,6 @@ KEY = "0123456789abcdef"
 
 
 def client_of(app: Any) -> httpx.AsyncClient:
-    """A client of an ASGI application, without a network."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=30)
 

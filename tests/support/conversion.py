@@ -328,8 +328,6 @@ class FakeConversion:
 
 
 class WorkerStage:
-    """A worker and its collaborators."""
-
     def __init__(
         self,
         running: int = 2,
@@ -367,7 +365,6 @@ class WorkerStage:
         )
 
     async def add(self, voice: Voice | None = None, client: str | None = None) -> PushMessage:
-        """Create a voice; return its conversion message."""
         voice = voice or a_queued()
         await self.voices.create(voice)
         message = conversion_message(voice.voice_id, uploaded_at="2026-03-04T05:06:07.123456Z")
@@ -375,7 +372,6 @@ class WorkerStage:
         return PushMessage(replace(request, client=client).encode(), message.attributes)
 
     async def handle_new(self) -> PushMessage:
-        """Create a voice and handle its message, which is returned."""
         message = await self.add()
         await self.worker.handle(message)
         return message
@@ -387,7 +383,6 @@ class WorkerStage:
         return work
 
     async def begin_stopped(self, gate: str = "may_make") -> tuple[PushMessage, asyncio.Task[None]]:
-        """Begin with a voice whose conversion stops at a gate."""
         message = await self.add()
         getattr(self.conversion, gate).clear()
         return message, await self.begin(message)

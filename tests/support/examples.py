@@ -25,7 +25,6 @@ def commands(text: str, command: str) -> list[list[str]]:
 
 
 def run(program: str, folder: Path, seconds: float) -> str:
-    """Run a program in a folder; what it prints."""
     ended = subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,

@@ -29,8 +29,6 @@ class Answer:
 
 @contextmanager
 def serving(answer: Callable[[Asked], Answer]) -> Iterator[str]:
-    """Answer GET and POST requests at the address that this gives."""
-
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", "0")))

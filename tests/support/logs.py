@@ -35,7 +35,6 @@ class LogBook(logging.Handler):
 
 @contextmanager
 def log_book() -> Iterator[LogBook]:
-    """Keep the entries that are logged inside the block."""
     book, root = LogBook(), logging.getLogger()
     level = root.level
     root.addHandler(book)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def envelope(data: bytes, attributes: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the body of a push request."""
     message = {
         "data": base64.b64encode(data).decode(),
         "attributes": dict(attributes or {}),
@@ -52,7 +51,6 @@ def upload_notification(
 
 
 def conversion_message(voice_id: str, **attributes: str) -> PushMessage:
-    """Return the message that requests a conversion."""
     return PushMessage(ConversionMessage(voice_id, an_upload(voice_id)).encode(), attributes)
 
 

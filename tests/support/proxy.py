@@ -72,12 +72,10 @@ class Proxy:
         self._refuses = refuses
 
     async def until_refused(self, times: int) -> None:
-        """Wait until this many connections were refused."""
         async with self._changed:
             await self._changed.wait_for(lambda: self.refused >= times)
 
     async def until_connected(self, times: int) -> None:
-        """Wait until this many connections were let through."""
         async with self._changed:
             await self._changed.wait_for(lambda: self.connections >= times)
 

@@ -65,8 +65,6 @@ class Issuer:
 
 
 class CertificateServer:
-    """Serves certificates and counts the requests."""
-
     def __init__(self, *issuers: Issuer, lifetime_seconds: float = 3600.0) -> None:
         self.by_key_id = {issuer.key_id: issuer.certificate for issuer in issuers}
         self.lifetime_seconds = lifetime_seconds

@@ -99,7 +99,6 @@ EVERY_STATE: dict[str, Callable[[], Voice]] = {
 
 
 async def stored(store: VoiceStore, voice: Voice) -> Snapshot:
-    """Put a voice into a store."""
     await store.create(voice)
     return await store.read(voice.voice_id)
 

@@ -33,8 +33,6 @@ SKIPPED = {"name": "av", "skip_reason": "Dependency not found"}
 
 
 class Program:
-    """Ends as the test says, and records its arguments."""
-
     def __init__(self, answer: object, code: int = 0, errors: str = "") -> None:
         output = answer if isinstance(answer, str) else json.dumps(answer)
         self.ended = Ended(code, output, errors)

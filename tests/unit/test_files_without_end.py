@@ -22,7 +22,7 @@ from shared.runtime.settings import SettingsError
 from shared.speech.graphs.bundle_folders import seal_manifest
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
-from tests.unit.bundles.test_sample import MEI
+from tests.unit.bundles.test_trial import MEI
 from tests.unit.graphs.bundles import write_bundle
 from tools.bundles.consent import QUESTIONS, ask_consent
 from tools.bundles.encoder_store import EncoderStore

@@ -23,7 +23,6 @@ class VoiceFileError(ValueError):
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """Read a file of at most so many bytes."""
     require_file(path)
     try:
         with path.open("rb") as file:

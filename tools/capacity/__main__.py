@@ -52,7 +52,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return the exit code."""
     # A pipe has no width.
     console = Console(width=None if sys.stdout.isatty() else 140)
     try:
@@ -68,7 +67,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> Parser:
-    """Return the parser of the arguments."""
     parser = Parser(prog="nox -s capacity --", description="Plan for a crowd.")
     crowd = parser.add_argument_group("who comes")
     add, number = crowd.add_argument, number_from

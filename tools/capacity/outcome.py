@@ -108,7 +108,6 @@ class Summary:
 
 
 def summarise(simulation: Simulation) -> Summary:
-    """Return the outcome of a simulation that is over."""
     arrivals, weight = simulation.arrivals, simulation.arrivals.weight
     stayed = [visit for visit in simulation.visits if visit.outcome is not VoiceEnd.LEFT]
     waits = np.array(

@@ -46,8 +46,6 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The result of a search."""
-
     summary: Summary
     holds: bool
     in_the_way: tuple[Quota, ...]
@@ -118,7 +116,6 @@ def candidate(
     cpus: int,
     converters: int = CONVERTERS[-1],
 ) -> Settings:
-    """Return settings to try."""
     api, on_upload, concurrency = functions
     most = settings.max_instances
     return replace(

@@ -41,8 +41,6 @@ SPOKEN_SECONDS: Final = 3.0
 
 
 class VoiceEnd(StrEnum):
-    """The end of a voice."""
-
     UNDER_WAY = "under way"
     DONE = "done"
     LEFT = "left"

@@ -73,7 +73,6 @@ class TorchArchive:
         return self._read(f"{self._folder}data.pkl", MAX_PICKLE_BYTES)
 
     def storage(self, key: str, size: int) -> bytes:
-        """Return the bytes of a storage."""
         name = f"{self._folder}data/{key}"
         member = self._members.get(name)
         if member is None:
@@ -182,7 +181,6 @@ _BYTES_PER_ELEMENT = {"bfloat16": 2}
 def read_tensors(
     archive: TorchArchive, places: Mapping[str, TensorPlace]
 ) -> dict[str, NDArray[np.float32]]:
-    """Read floating-point tensors, in float32."""
     if len(places) > MAX_TENSORS:
         raise VoiceFileError(f"expected at most {MAX_TENSORS} tensors, found {len(places)}.")
     for name, place in places.items():

@@ -91,8 +91,6 @@ _Result = TypeVar("_Result")
 
 
 class DataRoutes:
-    """The service, its speakers, and the presets and words that clients leave with it."""
-
     def __init__(self, services: VoicevoxServices, version: str) -> None:
         self._version = version
         self._voices, self._synthesis = services.voices, services.synthesis

@@ -160,7 +160,6 @@ def query_body_of(phrase: AccentPhrase) -> AccentPhraseBody:
 
 
 def phrases_of(bodies: Iterable[AccentPhraseBody]) -> list[AccentPhrase]:
-    """Read accent phrases of clients of VOICEVOX or AivisSpeech."""
     phrases = []
     for body in bodies:
         morae = []

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LocalCloud:
-    """A running local cloud."""
-
     addresses: Addresses
     voices: VoiceStore
     crashed: Callable[[], Awaitable[str]]  # waits until a service ends by itself; returns its name

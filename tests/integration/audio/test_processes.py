@@ -55,7 +55,6 @@ def wait_for_end(process: int) -> None:
 
 
 def descriptors() -> set[str]:
-    """The open descriptors of this process and what they are."""
     links = Path("/proc/self/fd").iterdir()
     return {f"{link.name} {link.readlink()}" for link in links if link.exists()}
 

@@ -43,8 +43,6 @@ REFUSED: Final = b"GET /version HTTP/1.1\r\nHost: elsewhere.test\r\n\r\n" * PIPE
 
 @dataclass(frozen=True)
 class RunningService:
-    """A service that runs."""
-
     port: int
     supervisor: psutil.Process
     log: Path

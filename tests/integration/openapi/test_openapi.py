@@ -38,7 +38,6 @@ KNOWN_TO_THE_SERVICE_ALONE = {
 
 
 def verify(request: httpx.Request) -> httpx.Response:
-    """Answer as a converter."""
     if request.content:
         return httpx.Response(200, json=FOUND)
     return httpx.Response(422, json={"code": "unsupported_format", "message": "It is no sound."})

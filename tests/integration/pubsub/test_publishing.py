@@ -36,8 +36,6 @@ pytestmark = pytest.mark.emulators
 
 
 class Receiver:
-    """Keeps pushed messages."""
-
     def __init__(self) -> None:
         self.messages: asyncio.Queue[PushMessage] = asyncio.Queue()
 
@@ -47,7 +45,6 @@ class Receiver:
 
 @asynccontextmanager
 async def served(receiver: Receiver) -> AsyncIterator[str]:
-    """Serve a receiver of pushes; its address."""
     async with serving(push_app(NoTokenNeeded(), receiver)) as port:
         yield f"http://127.0.0.1:{port}/"
 

@@ -265,7 +265,6 @@ def send_part(method: str, url: str, headers: Mapping[str, str], length: int, da
 
 
 def error_code(response: Any) -> str:
-    """The Code of an XML error."""
     text: str = response.text
     assert response.headers["content-type"].startswith("application/xml")
     return text.partition("<Code>")[2].partition("</Code>")[0]

@@ -1,4 +1,4 @@
-"""Signed URLs are obeyed exactly as signed, by the XML API's object path."""
+"""Signed URLs are obeyed as signed, by the XML API's object path, and from other origins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import google_crc32c
@@ -19,6 +19,7 @@ from shared.google.signatures import HmacSigner
 from tests.integration.storage.serving import (
     ACCESS_ID,
     SECRET,
+    SITE,
     SOUND,
     UPLOADER,
     Server,
@@ -29,6 +30,9 @@ from tests.integration.storage.serving import (
     send_part,
     upload_url,
 )
+
+if TYPE_CHECKING:
+    import requests
 
 MD5 = hashlib.md5(SOUND).digest()  # noqa: S324 - Cloud Storage's own checksum
 
@@ -236,3 +240,57 @@ def test_any_allowed_name_works_on_both_apis_and_never_becomes_a_path(
         assert re.fullmatch("[0-9a-f]{32}", stored.name)
         assert stored.parent.parent == server.root
         visitor.bucket.blob(name).delete()
+
+
+WANTED = "content-type,x-goog-content-length-range,x-goog-if-generation-match"
+
+
+def preflight(
+    http: requests.Session, url: str, origin: str = SITE, method: str = "PUT", headers: str = WANTED
+) -> requests.Response:
+    asked = {"Origin": origin, "Access-Control-Request-Method": method}
+    return http.options(url, headers=asked | {"Access-Control-Request-Headers": headers})
+
+
+def cors_headers(response: requests.Response) -> dict[str, str]:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return {name: headers[name] for name in headers if name.startswith("access-control")}
+
+
+def test_a_preflight_allows_what_the_bucket_allows_and_nothing_else(
+    visitor: SignedAddressUser,
+) -> None:
+    url = visitor.url(method="PUT")
+    response = preflight(visitor.http, url)
+
+    assert response.status_code == 200
+    assert cors_headers(response) == {
+        "access-control-allow-origin": SITE,
+        "access-control-allow-methods": "PUT, GET",
+        "access-control-allow-headers": WANTED.replace(",", ", "),
+        "access-control-max-age": "600",
+    }
+    assert response.headers["Vary"] == "Origin"
+    for question in (
+        {"origin": "https://site.example.evil.example"},
+        {"origin": "null"},
+        {"method": "DELETE"},
+        {"headers": f"{WANTED},authorization"},
+    ):
+        other = preflight(visitor.http, url, **question)
+        assert (other.status_code, cors_headers(other)) == (200, {}), question
+
+
+def test_answers_and_errors_may_be_read_by_the_site_alone(visitor: SignedAddressUser) -> None:
+    answers = (
+        visitor.put(sent={"Origin": SITE}),
+        visitor.get(visitor.url(), Origin=SITE),
+        visitor.put(b"x" * 1001, sent={"Origin": SITE}),
+        visitor.get(visitor.url().partition("?")[0], Origin=SITE),
+        visitor.get(visitor.url("b"), Origin=SITE),
+    )
+    assert [each.status_code for each in answers] == [200, 200, 400, 403, 404]
+    assert {each.headers["Access-Control-Allow-Origin"] for each in answers} == {SITE}
+    exposed = answers[0].headers["Access-Control-Expose-Headers"].split(", ")
+    assert "x-goog-if-generation-match" in exposed
+    assert cors_headers(visitor.get(visitor.url(), Origin="https://evil.example")) == {}

@@ -31,8 +31,6 @@ class Pipe(io.BytesIO):
 
 
 class Uploads:
-    """The endpoints of uploads to the bucket `uploads`."""
-
     def __init__(self, server: Server, http: requests.Session) -> None:
         self.server, self.http = server, http
 
@@ -42,7 +40,6 @@ class Uploads:
         return self.http.post(url, params=params, **options)
 
     def begin(self, **options: Any) -> str:
-        """Begin a resumable upload; return its address."""
         return self.post("resumable", **{"json": {}, **options}).headers["Location"]
 
     def put(self, location: str, content_range: str, data: bytes = b"") -> requests.Response:

@@ -58,8 +58,6 @@ class UidTokens:
 
 
 class WatchedVoices(CountedVoices):
-    """Counts watchers, too."""
-
     def __init__(self) -> None:
         super().__init__()
         self.watchers = 0
@@ -82,8 +80,6 @@ class WatchedVoices(CountedVoices):
 
 
 class FakeConvert:
-    """Answers warm-ups and counts them."""
-
     def __init__(self) -> None:
         self.warm_ups = 0
         self.characters: list[str | None] = []
@@ -97,8 +93,6 @@ class FakeConvert:
 
 @dataclass
 class ApiStage:
-    """An api and everything around it."""
-
     folder: Path = Path()
     verifier: TokenVerifier | None = None
     app_check: TokenVerifier | None = None

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import logging
 import unicodedata
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -15,6 +17,7 @@ from functions.api.own_characters import (
     OwnCharacterAccess,
     OwnCharacterService,
     OwnCharacterServices,
+    TrainerCall,
 )
 from infra.local.cloud.memory import MemoryOwnCharacters
 from shared.characters.bucket import CharacterBucket, new_character_id
@@ -26,8 +29,10 @@ from shared.characters.own.recordings import (
     card_prefix,
 )
 from shared.characters.own.store import DayLimits, UnknownOwnCharacterError, change_own
+from shared.google.trainer import TrainerUnavailableError
 from tests.support.buckets import MemoryBucket
 from tests.support.clock import Calendar
+from tests.support.virtual_time import settle
 from tests.unit.api.stage import ApiStage, UidTokens, WatchedVoices, problem
 from tests.unit.characters.character_objects import put_character
 
@@ -51,8 +56,6 @@ ME, YOU = ({"Authorization": f"Bearer uid:{uid}"} for uid in ("me", "you"))
 
 
 class Workshop:
-    """The api and the services for own characters, in memory."""
-
     def __init__(self, folder: Path, *, allows_public: bool = False) -> None:
         self.folder = folder
         self.clock = Calendar()
@@ -96,8 +99,6 @@ class Workshop:
 
 @dataclass
 class Owner:
-    """The requests of an owner about a character."""
-
     client: httpx.AsyncClient
     workshop: Workshop
     id: str
@@ -561,3 +562,23 @@ async def test_an_owner_reads_and_hears_the_card_and_nobody_else(
     assert (await ready.send("GET", "/card/..%2Fcharacter")).status_code in {404, 422}
     for rest in ("/card", "/card/other-1-original"):
         problem(await ready.send("GET", rest, headers={}), 404, "unknown_own_character")
+
+
+async def test_nobody_waits_for_the_trainer_whose_failure_is_only_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    called, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def start() -> None:
+        called.set()
+        await may_answer.wait()
+        raise TrainerUnavailableError("the trainer was not started: refused")
+
+    caplog.set_level(logging.WARNING)
+    TrainerCall(start)()
+    async with asyncio.timeout(5):
+        await called.wait()
+    may_answer.set()
+    await settle()
+
+    assert "the trainer was not started: refused" in caplog.text

@@ -30,7 +30,6 @@ async def post(stage: ApiStage, **fields: Any) -> Response:
 
 
 async def voices_in(stage: ApiStage) -> list[Voice]:
-    """All voices of the stage."""
     later = datetime.now(UTC) + timedelta(days=1)
     pages = [await stage.voices.find_unchanged(each, since=later, limit=9) for each in Status]
     return [snapshot.voice for page in pages for snapshot in page.snapshots]

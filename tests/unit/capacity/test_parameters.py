@@ -13,7 +13,7 @@ from tools.capacity.parameters import (
     PlanningError,
     read_parameters,
 )
-from tools.capacity.settings import CONVERSIONS_PER_CPU, Settings
+from tools.capacity.settings import CONVERSIONS_PER_CPU, Settings, Signing
 
 ROOT = Path(__file__).parents[3]
 TERRAFORM = ROOT / "infra" / "terraform"
@@ -80,3 +80,14 @@ def test_line_warm_ups_and_parts_are_those_of_client_and_api() -> None:
     assert parameters["deployed.warm_up_window"] == warmup.ARRIVAL_SECONDS
     assert parameters["deployed.warm_up_slot_seconds"] == warmup.SLOT_SECONDS
     assert parameters["deployed.index_parts"] == parameters["deployed.collections"] == SHARDS
+
+
+def test_printed_settings_leave_room_and_the_quota_holds_all_of_it() -> None:
+    settings = Settings(max_instances=121, signing=Signing.HMAC)
+    printed = settings.terraform({"api": 10, "on_upload": 5, "convert": 110, "live": 0})
+    assert "max_instances = 121 }" in printed
+    assert "api       = { concurrency = 500, min_instances = 0, max_instances = 13," in printed
+    assert "on_upload = { min_instances = 1, max_instances = 7 }" in printed
+    # 121 converters of two CPUs, 20 functions, one dead_letter and one sweep.
+    assert "quota     = { cpus = 264, memory_gib = 132 }" in printed
+    assert 'signing   = { method = "hmac" }' in printed

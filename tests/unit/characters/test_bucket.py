@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 
 class BucketStage:
-    """A bucket of characters."""
-
     def __init__(self) -> None:
         self.objects = MemoryBucket("characters")
         self.opened = 0

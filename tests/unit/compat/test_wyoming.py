@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 async def heard(client: AsyncTcpClient, last: type[Any] = AudioStop) -> list[Event]:
-    """Read events up to one of a kind."""
     events: list[Event] = []
     async with asyncio.timeout(10):
         while not events or not last.is_type(events[-1].type):

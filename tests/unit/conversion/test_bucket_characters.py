@@ -37,8 +37,6 @@ REFRESH_SECONDS = 20.0
 
 
 class FakeBucket:
-    """A bucket of characters, each with a revision and graphs."""
-
     def __init__(self) -> None:
         self.characters: dict[str, tuple[int, dict[str, int]]] = {}
         self.error: Exception | None = None
@@ -93,8 +91,6 @@ class FakeLoader:
 
 
 class LenderStage:
-    """Characters in the bucket, and their collaborators."""
-
     def __init__(self, *names: str) -> None:
         self.bucket, self.loader = FakeBucket(), FakeLoader()
         for name in names:

@@ -43,8 +43,6 @@ MAX_BYTES = 1000
 
 
 class ConversionStage:
-    """A conversion and its collaborators."""
-
     def __init__(
         self,
         results: MemoryBucket | None = None,

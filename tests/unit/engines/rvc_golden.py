@@ -36,7 +36,6 @@ def case(name: str) -> dict[str, NDArray[Any]]:
 
 
 def synthesizer(file: str) -> OnnxSynthesizer:
-    """Import a voice and load its synthesizer."""
     voice = import_voice(DATA / file)
     graph = _graph(file, voice.synthesizer)
     SynthesizerContract().check(graph)
@@ -44,7 +43,6 @@ def synthesizer(file: str) -> OnnxSynthesizer:
 
 
 def retrieval(file: str) -> Retrieval:
-    """Import the vectors of an index and load them."""
     index = read_index((DATA / file).read_bytes())
     graph = _graph(file, build_retrieval(index))
     RetrievalContract().check(graph)

@@ -203,8 +203,6 @@ async def test_a_new_key_is_known_soon_after_it_appears() -> None:
 
 
 class FailingServer(CertificateServer):
-    """Serves certificates unless it is down."""
-
     is_down = False
 
     def fetch(self) -> Certificates:

@@ -47,7 +47,6 @@ def manifest(**changes: Any) -> dict[str, Any]:
 
 
 def build(folder: Path) -> Engine:
-    """Load a bundle and build its engine."""
     return build_engine(load_character(folder, ENGINES), SessionSettings())
 
 

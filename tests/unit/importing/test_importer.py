@@ -44,8 +44,6 @@ def sampled(folder: Path, recording: Path, into: Path) -> Sample:
 
 
 class OwnerFolder:
-    """A voice owner's folder."""
-
     def __init__(self, folder: Path, brought: Path | None = None) -> None:
         self.folder = folder
         self.characters = folder / "characters"

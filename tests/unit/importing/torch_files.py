@@ -99,13 +99,11 @@ def archive(
 
 
 def pickle_of(content: bytes) -> bytes:
-    """Return the pickle of an archive."""
     with zipfile.ZipFile(io.BytesIO(content)) as members:
         return members.read("voice/data.pkl")
 
 
 def with_pickle(content: bytes, pickled: bytes) -> bytes:
-    """Return an archive with another pickle."""
     file = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(file, "w") as new:
         for name in old.namelist():

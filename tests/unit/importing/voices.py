@@ -127,8 +127,6 @@ def _layer_names(kind: Kind, stage: int, block: int) -> list[str]:
 
 
 class _Drawn:
-    """Weights that are being drawn."""
-
     def __init__(self, random: np.random.Generator) -> None:
         self._random = random
         self.weights: Weights = {}
@@ -163,7 +161,6 @@ def checkpoint(kind: Kind, weights: Weights | None = None, **changes: Any) -> di
 
 
 def voice_bytes(kind: Kind | None = None, **changes: Any) -> bytes:
-    """Return a voice as RVC saves it."""
     return archive(checkpoint(kind or Kind(), **changes))
 
 

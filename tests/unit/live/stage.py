@@ -104,8 +104,6 @@ class Client:
 
 @dataclass
 class LiveStage:
-    """A service and everything around it."""
-
     sockets: int = 10
     sockets_per_client: int = 0
     running: int = 2
@@ -153,7 +151,6 @@ class LiveStage:
         await self.worker.drain()
 
     async def add(self, voice: Voice | None = None) -> str:
-        """Create a voice; return its voice_id."""
         voice = voice or a_waiting()
         await self.voices.create(voice)
         return voice.voice_id

@@ -187,8 +187,6 @@ class PreviewStage:
 
 
 class LendingCharacters(BuiltInCharacters):
-    """Counts how many have been lent, and how many are."""
-
     lent = 0
     loans = 0
 

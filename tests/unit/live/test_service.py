@@ -596,8 +596,6 @@ async def test_a_conversion_that_takes_too_long_is_handed_back(stage: LiveStage)
 
 
 class FakeStream:
-    """Records its input and its end."""
-
     def __init__(self, send: Callable[[str | bytes], bool] | None) -> None:
         self._send = send
         self.fed = bytearray()

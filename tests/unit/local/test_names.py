@@ -11,7 +11,6 @@ KEPT = pytest.mark.skipif(sys.platform != "linux", reason="ports are kept on Lin
 
 
 def listen(port: int) -> socket.socket:
-    """Listen at a port as servers do."""
     server = socket.socket()
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     server.bind(("127.0.0.1", port))

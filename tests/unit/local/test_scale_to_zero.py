@@ -71,8 +71,6 @@ class ContainerEvents:
 
 
 class Proxied:
-    """A running proxy and an HTTP client for it."""
-
     def __init__(self, process: Process, client: httpx.AsyncClient, broken: Path) -> None:
         self.process = process
         self.client = client

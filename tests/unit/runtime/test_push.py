@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 
 class RecordingHandler:
-    """Keeps messages, or fails as the test says."""
-
     def __init__(self, outcome: Exception | None = None) -> None:
         self.outcome = outcome
         self.messages: list[PushMessage] = []

@@ -20,8 +20,10 @@ from shared.runtime.settings import (
     SecretKeys,
     SettingsError,
     Switch,
+    Timeouts,
 )
 from shared.speech.results.watermark_engines import open_marker
+from shared.voices.voice import LONGEST_LEASE
 
 COMMON = {"PROJECT_ID": "my-project", "UPLOADS_BUCKET": "my-uploads", "LOG_KEY": "k" * 32}
 PUSH = COMMON | {
@@ -276,3 +278,13 @@ def test_a_list_of_secrets_can_come_in_a_variable_for_each(monkeypatch: pytest.M
         monkeypatch.setenv(name, key * 32)
 
     assert [each.get_secret_value()[0] for each in Keys().keys] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("deadline", [5, 60, 500])
+def test_each_timeout_leaves_room_for_the_one_before(deadline: int) -> None:
+    timeouts = Timeouts(deadline)
+
+    assert timeouts.conversion_deadline < timeouts.request <= timeouts.acknowledgement
+    assert 10 <= timeouts.acknowledgement <= 600
+    # A request has time to wait for a dead worker's lease.
+    assert timeouts.request - deadline > LONGEST_LEASE.total_seconds()

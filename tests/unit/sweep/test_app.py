@@ -70,8 +70,6 @@ async def test_only_the_scheduler_starts_a_sweep_and_gets_its_counts() -> None:
 
 
 class UnsearchableVoices(MemoryVoices):
-    """Cannot be searched."""
-
     def __init__(self, error: Exception) -> None:
         super().__init__()
         self._error = error

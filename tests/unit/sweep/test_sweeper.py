@@ -50,8 +50,6 @@ PATIENCE = Patience(timedelta(minutes=5), timedelta(minutes=10))
 
 @dataclass
 class House:
-    """A sweeper and its collaborators."""
-
     clock: Calendar = field(default_factory=lambda: Calendar(NOW))
     uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
     topic: RecordingPublisher = field(default_factory=RecordingPublisher)

@@ -59,7 +59,6 @@ class Followed:
     calls: list[Call]
 
     def of(self, program: str, beginning: str = "") -> list[Call]:
-        """Return the calls of a program whose arguments begin so."""
         return [
             call
             for call in self.calls

@@ -41,8 +41,6 @@ def speech(seconds: float) -> bytes:
 
 @dataclass
 class RunnerStage:
-    """A runner's services in memory."""
-
     decoder: Decoder
     folder: Path
     python: str
