@@ -86,8 +86,7 @@ def demo(session: nox.Session) -> None:
 def convert(session: nox.Session) -> None:
     """Convert your own files: nox -s convert -- IN [OUT] [--format mp3] [--help]."""
     environment = running(session)
-    # Relative paths start at the user's folder, not at the repository.
-    session.chdir(os.environ.get("PWD", str(ROOT)))
+    go_to_user(session)
     environment.python("-m", "infra.local", "convert", *(session.posargs or ["--help"]))
 
 
@@ -95,8 +94,7 @@ def convert(session: nox.Session) -> None:
 def live(session: nox.Session) -> None:
     """Convert speech while it is spoken: nox -s live -- FILE, or -- --microphone."""
     environment = running(session)
-    # A relative path starts at the user's folder, not at the repository.
-    session.chdir(os.environ.get("PWD", str(ROOT)))
+    go_to_user(session)
     environment.python("-m", "infra.local", "live", *session.posargs)
 
 
@@ -104,8 +102,7 @@ def live(session: nox.Session) -> None:
 def verify(session: nox.Session) -> None:
     """Was this made here? nox -s verify -- FILE..."""
     environment = running(session)
-    # Relative paths start at the user's folder, not at the repository.
-    session.chdir(os.environ.get("PWD", str(ROOT)))
+    go_to_user(session)
     environment.python("-m", "infra.local", "verify", *(session.posargs or ["--help"]))
 
 
@@ -178,16 +175,14 @@ def train(session: nox.Session) -> None:
     """Make a character of recordings: nox -s train -- --recordings FOLDER --as ID."""
     arguments = session.posargs or ["--help"]
     light = running(session)
-    # Relative paths start at the user's folder, not at the repository.
-    session.chdir(os.environ.get("PWD", str(ROOT)))
+    go_to_user(session)
     # Before the training's packages, 900 MB, are installed.
     light.python("-m", "tools.training.recordings.questions", *arguments)
     if {"-h", "--help"} & set(arguments):
         return
     session.chdir(ROOT)
     environment = Environment(session, "training")
-    # Relative paths start at the user's folder, not at the repository.
-    session.chdir(os.environ.get("PWD", str(ROOT)))
+    go_to_user(session)
     environment.python("-m", "tools.training", *arguments)
 
 
@@ -306,6 +301,11 @@ def lock_cuda(environment: Environment) -> None:
 def describe_python() -> str:
     """List the things that a virtual environment depends on beside its packages."""
     return f"{platform.python_implementation()} {platform.python_version()} in {sys.base_prefix}"
+
+
+def go_to_user(session: nox.Session) -> None:
+    # Relative paths start at the user's folder, not at the repository.
+    session.chdir(os.environ.get("PWD", str(ROOT)))
 
 
 def running(session: nox.Session) -> Environment:

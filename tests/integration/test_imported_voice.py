@@ -1,9 +1,10 @@
-"""An RVC voice of one's own, from its files to a converted recording, command by command."""
+"""Voices of one's own, from their files to a recording or a text, command by command."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import multiprocessing
 import os
 import shutil
@@ -27,6 +28,7 @@ from shared.speech.decoding.recording import DecodeLimits, Recording
 from shared.speech.engines.interface import ConversionOptions
 from shared.speech.engines.registry import ENGINES
 from shared.speech.graphs.bundle_folders import load_character
+from shared.speech.graphs.portraits import picture_in
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.results.audio_files import encode_result
 from shared.speech.results.watermark import WatermarkKey
@@ -34,6 +36,7 @@ from shared.speech.results.watermark_engines import Marker
 from shared.voices.voice import OutputFormat
 from tests.integration.served import run, served_cloud
 from tests.support.examples import commands
+from tests.support.golden_speech import FOLDER, vocabulary_file
 from tests.support.sound_files import frames_of
 from tests.unit.importing.encoders import encoder
 from tools.benchmarks.recordings import CONTENT_TYPE, SAMPLE_RATE, encoded, speech
@@ -163,3 +166,32 @@ def _converted_as_a_whole(bundle: Path, recording: bytes, seed: int, key: str) -
     samples = engine.convert(decoded.samples, decoded.sample_rate, options)
     marking = character.marking
     return frames_of(encode_result(samples, engine.sample_rate, OutputFormat.WAV, marking).data)
+
+
+def test_a_text_is_spoken_by_an_aivmx_voice_that_was_imported_with_the_two_printed_commands(
+    tmp_path: Path,
+) -> None:
+    characters = tmp_path / "characters"
+    shutil.copytree(ROOT / "tests" / "data" / "bundles" / "mei", characters / "mei")
+    (tmp_path / "vocab.txt").write_text(vocabulary_file(), "utf-8")
+    shutil.copy(FOLDER / "bert.onnx", tmp_path)
+    shutil.copy(FOLDER / "tiny.aivmx", tmp_path / "voice.aivmx")
+    output = tmp_path / "speech.wav"
+
+    import_as_printed(tmp_path, ".onnx", ".aivmx", page="characters/README.md")
+    manifest = json.loads((characters / "kana" / "character.json").read_text("utf-8"))
+    style = manifest["text"]["styles"][1]["id"]
+    variables = {"CHARACTERS_DIR": str(characters)}
+    wish = ("--text", "こんにちは、世界。", "--character", "kana", "--style", str(style))
+    finished = run("convert", "--embedded", *wish, output, variables=variables)
+
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert (manifest["takes"], manifest["sample_rate"]) == ("text", 44_100)
+    assert manifest["licence"]["text"] == "CC0-1.0 (random weights, no voice)"
+    portrait = (characters / "kana" / manifest["preview"]["portrait"]).read_bytes()
+    assert picture_in(portrait) is not None
+    with av.open(str(output)) as container:
+        (stream,) = container.streams.audio
+        assert stream.rate == 44_100
+        frames = [frame.to_ndarray() for frame in container.decode(audio=0)]
+    assert np.abs(np.concatenate(frames, axis=1)).max() > 1000

@@ -8,24 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from infra.local.storage import errors
 from shared.runtime.origins import is_allowed_origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Rule = dict[str, Any]
-
-
-def check_rules(rules: object) -> None:
-    """Refuse a `cors` field that is not a list of rules of lists of strings."""
-    for rule in rules if isinstance(rules, list) else [None]:
-        if not isinstance(rule, dict) or not isinstance(rule.get("maxAgeSeconds", 0), int):
-            raise errors.invalid_argument("cors must be a list of rules.")
-        for name in ("origin", "method", "responseHeader"):
-            texts = rule.get(name, [])
-            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-                raise errors.invalid_argument(f"cors: {name} must be a list of strings.")
 
 
 def response_headers(

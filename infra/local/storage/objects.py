@@ -14,13 +14,12 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from infra.local.storage import cors, errors
+from infra.local.storage import errors
 from infra.local.storage.contents import ContentResponse, StoredContent
 from infra.local.storage.notifications import FINALIZE
 from infra.local.storage.requests import (
     Json,
     check_generation,
-    checked_bucket_name,
     checked_object_name,
     optional_number,
     path_segment,
@@ -200,14 +199,12 @@ class Buckets:
         return [bucket for bucket in found if bucket.project == project]
 
     def create_bucket(self, project: str, body: Json) -> StoredBucket:
-        name = checked_bucket_name(body.get("name"))
+        name = str(body.get("name"))
         if name in self._buckets:
             raise errors.bucket_conflict(f"The bucket {name} exists already.")
         for refused in _REFUSED_BUCKET_FIELDS:
             if any((body.get(refused) or {}).values()):
                 raise errors.not_offered(f"The local cloud does not offer {refused} of buckets.")
-        if body.get("cors") is not None:
-            cors.check_rules(body["cors"])
         fields = {name: value for name, value in body.items() if value is not None}
         bucket = StoredBucket(name, project, self._now(), fields)
         self._buckets[name] = bucket

@@ -25,11 +25,6 @@ _MOST_DRAINED_BYTES = 64 * 1024 * 1024
 _MOST_DIGITS = 19
 _MOST_NAME_BYTES = 1024
 _DISALLOWED = re.compile(r"[\r\n\ud800-\udfff]|^\.well-known/acme-challenge/")
-_BUCKET_NAME = re.compile(
-    r"(?=[a-z0-9].{1,220}[a-z0-9]$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*", re.ASCII
-)
-# First segments of the server's own addresses; see app.py.
-_RESERVED_BUCKET_NAMES = frozenset({"storage", "upload", "download"})
 _REFUSED_CONDITIONS = (
     "ifGenerationNotMatch",
     "ifMetagenerationMatch",
@@ -131,17 +126,6 @@ def checked_object_name(name: object) -> str:
         )
     if name in {".", ".."} or _DISALLOWED.search(name):
         raise errors.invalid_argument(f"Disallowed object name: {name!r}.")
-    return name
-
-
-def checked_bucket_name(name: object) -> str:
-    """Return a name that https://cloud.google.com/storage/docs/buckets#naming allows."""
-    is_allowed = isinstance(name, str) and _BUCKET_NAME.fullmatch(name)
-    if not isinstance(name, str) or not is_allowed or name in _RESERVED_BUCKET_NAMES:
-        raise errors.invalid_argument(
-            f"Invalid bucket name: {name!r}. Use 3-63 of a-z, 0-9, '-' and '_', starting and "
-            "ending with a letter or a digit, or several such parts with '.' between them."
-        )
     return name
 
 
