@@ -87,8 +87,6 @@ def parser() -> Parser:
             option, shown = f"--{name.replace('_', '-')}", None if known else "N"
             kind = type(value or 0)
             deployed.add_argument(option, type=kind, default=value, choices=known, metavar=shown)
-    text = "take all quotas for raised"
-    deployed.add_argument("--without-quotas", action="store_true", help=text)
     add = parser.add_argument_group("what is wanted").add_argument
     text = 'search the cheapest settings, as in "p95 <= 1.0 s"'
     add("--target", metavar="TARGET", help=text)
@@ -214,7 +212,7 @@ def parameters_from(wish: argparse.Namespace) -> Parameters:
 def settings_from(wish: argparse.Namespace) -> Settings:
     names = {each.name for each in fields(Settings)}
     given = {name: value for name, value in vars(wish).items() if name in names}
-    return Settings(**given, lifted=frozenset(Quota if wish.without_quotas else ()))
+    return Settings(**given)
 
 
 def arrivals_from(wish: argparse.Namespace, parameters: Parameters) -> Arrivals:

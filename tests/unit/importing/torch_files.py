@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _STORAGES = {"<f2": "HalfStorage", "<f4": "FloatStorage", "<f8": "DoubleStorage"}
-HALF = np.dtype("<f2")
 
 
 @dataclass(frozen=True)
