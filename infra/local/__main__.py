@@ -114,8 +114,6 @@ def add_emulators(parser: argparse.ArgumentParser) -> None:
 def add_scaling(parser: argparse.ArgumentParser) -> None:
     text = "start the converter at the first request, stop it after SECONDS without requests"
     parser.add_argument("--scale-to-zero", type=float, metavar="SECONDS", help=text)
-    text = "with --scale-to-zero: how many instances are kept at all times, 0 or 1"
-    parser.add_argument("--min-instances", type=int, choices=(0, 1), help=text)
 
 
 def add_trace(parser: argparse.ArgumentParser) -> None:
@@ -133,12 +131,10 @@ def trace_file(parsed: argparse.Namespace) -> Path | None:
 
 def scaling_of(parsed: argparse.Namespace) -> Scaling | None:
     if parsed.scale_to_zero is None:
-        if parsed.min_instances is not None:
-            raise UsageError("--min-instances needs --scale-to-zero: add it")
         return None
     if parsed.embedded:
         raise UsageError("--scale-to-zero needs Google's emulators: leave --embedded out")
-    return Scaling(parsed.scale_to_zero, parsed.min_instances or 0)
+    return Scaling(parsed.scale_to_zero)
 
 
 def add_demo(parser: argparse.ArgumentParser) -> None:

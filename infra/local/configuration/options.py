@@ -35,7 +35,6 @@ class Scaling:
     """Scaling of the conversion container, as on Cloud Run."""
 
     idle_seconds: float
-    min_instances: int = 0  # or 1, to keep an instance at all times
 
 
 @dataclass(frozen=True, slots=True)

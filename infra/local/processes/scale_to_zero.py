@@ -64,7 +64,7 @@ class Instance:
 
 
 class Autoscaler:
-    """Keeps one instance while requests need it and a while longer, and otherwise the minimum.
+    """Keeps one instance while requests need it and a while longer.
 
     Cloud Run starts as many instances as the load needs; on one machine, more than one would only
     share the processors. An instance that fails its liveness probe is stopped; the next request
@@ -82,7 +82,6 @@ class Autoscaler:
         self._supervisor = supervisor
         self._container = container
         self._idle_seconds = scaling.idle_seconds
-        self._min_instances = scaling.min_instances
         self._liveness = liveness
         self._numbers = count(1)
         self._starting: asyncio.Task[Instance] | None = None
@@ -90,10 +89,6 @@ class Autoscaler:
         self._end_of_idleness: asyncio.TimerHandle | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._is_closed = False
-
-    @property
-    def is_ready(self) -> bool:
-        return not self._min_instances or is_up(self._starting)
 
     @asynccontextmanager
     async def instance(self) -> AsyncIterator[Instance]:
@@ -105,16 +100,8 @@ class Autoscaler:
             yield await asyncio.shield(self._running_instance())
         finally:
             self._in_flight -= 1
-            if not self._in_flight and not self._min_instances:
+            if not self._in_flight:
                 self._begin_idleness()
-
-    async def keep_minimum(self) -> None:
-        """Start the minimum instance whenever it has ended, and never return."""
-        if not self._min_instances:
-            await asyncio.Event().wait()
-        while True:
-            instance = await asyncio.shield(self._running_instance())
-            await instance.process.wait()
 
     async def aclose(self) -> None:
         self._is_closed = True
@@ -218,7 +205,7 @@ def create_app(autoscaler: Autoscaler, client: httpx.AsyncClient) -> Starlette:
     """
 
     async def healthz(_request: Request) -> Response:
-        return Response(status_code=204 if autoscaler.is_ready else 503)
+        return Response(status_code=204)
 
     async def proxy(scope: Scope, receive: Receive, send: Send) -> None:
         """Hold a request until an instance is ready, and pass it on."""
@@ -263,12 +250,9 @@ async def serve_proxy(autoscaler: Autoscaler, port: int) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         on_signal(number, stop.set)
-    stopped = asyncio.create_task(stop.wait())
-    keeping = asyncio.create_task(autoscaler.keep_minimum())
 
     async def over() -> None:
-        await asyncio.wait({stopped, keeping}, return_when=asyncio.FIRST_COMPLETED)
-        keeping.cancel()
+        await stop.wait()
         # The stopping instance still answers its requests.
         await autoscaler.aclose()
 
@@ -280,12 +264,9 @@ async def serve_proxy(autoscaler: Autoscaler, port: int) -> None:
     async with httpx.AsyncClient(timeout=REQUEST_SECONDS, limits=limits) as client:
         app = create_app(autoscaler, client)
         await serve(cast("ASGIFramework", app), config, shutdown_trigger=over)
-    stopped.cancel()
-    if not keeping.cancelled():
-        keeping.result()
 
 
-def main(options: str, *container: str) -> int:
+def main(options: str, *container: str) -> None:
     """Run a proxy with the options that `command` wrote."""
     told = json.loads(options)
     autoscaler = Autoscaler(
@@ -294,13 +275,8 @@ def main(options: str, *container: str) -> int:
         scaling=Scaling(**told["scaling"]),
         liveness=LivenessProbe(**told["liveness"]),
     )
-    try:
-        asyncio.run(serve_proxy(autoscaler, told["port"]))
-    except StartError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - this goes to its log
-        return 1
-    return 0
+    asyncio.run(serve_proxy(autoscaler, told["port"]))
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    main(*sys.argv[1:])

@@ -50,7 +50,6 @@ def test_contradictory_options_are_refused_with_the_reason(
             ("convert", "--text", "a", "--pitch-shift", "2"),
             "--pitch-shift is for recordings; --pitch is for a text",
         ),
-        (("serve", "--min-instances", "1"), "--min-instances needs --scale-to-zero: add it"),
         (
             ("demo", "--embedded", "--scale-to-zero", "5"),
             "--scale-to-zero needs Google's emulators: leave --embedded out",

@@ -88,15 +88,12 @@ async def stage() -> AsyncIterator[ContainerEvents]:
 
 @asynccontextmanager
 async def proxied(
-    folder: Path,
-    stage: ContainerEvents,
-    idle_seconds: float = FOR_EVER,
-    min_instances: int = 0,
+    folder: Path, stage: ContainerEvents, idle_seconds: float = FOR_EVER
 ) -> AsyncIterator[Proxied]:
     supervisor = Supervisor(folder)
     (port,) = supervisor.ports.free(1)
     url, broken = f"http://127.0.0.1:{port}", folder / "broken"
-    scaling = Scaling(idle_seconds, min_instances)
+    scaling = Scaling(idle_seconds)
     command = scale_to_zero.command(
         "convert", port, logs=folder, ready_path="/readyz", scaling=scaling, liveness=NEVER_PROBED
     )
