@@ -121,7 +121,6 @@ const en = {
   offlineWaiting: "You are offline. We’ll continue as soon as you are back.",
   inLine: (seconds: string) =>
     `It’s busy right now. Your turn comes in about ${seconds} seconds; nothing is lost.`,
-  resultReady: (name: string) => `Done. You are hearing ${name}.`,
   code: (code: string) => `Code: ${code}`,
   loading: "One moment…",
   ownVoice: "Turn your own voice into a character",
@@ -351,7 +350,6 @@ const ja: Words = {
   offlineWaiting: "オフラインです。つながり次第、自動で続きます。",
   inLine: (seconds) =>
     `ただいま混み合っています。あと${seconds}秒ほどで順番が来ます。内容は失われません。`,
-  resultReady: (name) => `できました。${name}の声を再生しています。`,
   code: (code) => `コード：${code}`,
   loading: "お待ちください…",
   ownVoice: "自分の声のキャラクターを作る",
