@@ -52,7 +52,8 @@ async def damaged(cloud: FaultyCloud) -> AsyncIterator[str]:
         "updated_at": {"timestampValue": long_ago.strftime("%Y-%m-%dT%H:%M:%SZ")},
     }
     # The emulator's word for a service, which the rules do not touch.
-    async with httpx.AsyncClient(headers={"Authorization": "Bearer owner"}) as client:
+    owner = {"Authorization": "Bearer owner"}
+    async with httpx.AsyncClient(headers=owner, timeout=60) as client:
         (await client.patch(address, json={"fields": fields})).raise_for_status()
         yield voice_id
         (await client.delete(address)).raise_for_status()
