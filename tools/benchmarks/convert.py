@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
@@ -44,6 +43,14 @@ TYPICAL_SECONDS: Final = 5.0  # the recording whose ratios are guarded
 LIMITS: Final = DecodeLimits(min_seconds=0.5, max_seconds=60)
 ENGINE: Final = ("resample", "pitch", "graphs", "engine's rest")
 DECODE_TO_ENCODE: Final = ("decode", *ENGINE, "encode")
+
+
+Stages = Mapping[str, float]
+"""Milliseconds of CPU time by stage; "graphs" is "hearing" and "speaking", the bare runs."""
+
+
+def total(spent: Stages, stages: Sequence[str] = DECODE_TO_ENCODE) -> float:
+    return sum(spent[stage] for stage in stages)
 
 
 class Loads(NamedTuple):
@@ -103,13 +110,13 @@ def measure_loads(folder: str, processes: int) -> Loads:
 
 
 def _ratios(stages: Stages, loads: Loads) -> dict[str, float]:
-    graphs = stages.milliseconds["graphs"]
+    graphs = stages["graphs"]
     return {
         **{
-            f"{stage} / run of the graphs": stages.milliseconds[stage] / graphs
+            f"{stage} / run of the graphs": stages[stage] / graphs
             for stage in ("decode", "resample", "pitch", "engine's rest", "encode", "upload")
         },
-        "hearing / speaking": stages.milliseconds["hearing"] / stages.milliseconds["speaking"],
+        "hearing / speaking": stages["hearing"] / stages["speaking"],
         "loading the character / run of the graphs": loads.cpu / graphs,
     }
 
@@ -125,18 +132,16 @@ def _stages_table(stages: Mapping[float, Stages]) -> Table:
     )
 
 
-def _column(seconds: float, stages: Stages) -> dict[str, float]:
-    spent, total = stages.milliseconds, stages.total()
-    share = spent["graphs"] / total
+def _column(seconds: float, spent: Stages) -> dict[str, float]:
+    share = spent["graphs"] / total(spent)
     return {
         **{name: spent[name] for name in ("decode", "resample", "pitch")},
         **{f"{name} (in the graphs)": spent[name] for name in ("hearing", "speaking")},
         **{name: spent[name] for name in ("engine's rest", "encode")},
-        "**decode to encode**": total,
+        "**decode to encode**": total(spent),
         "upload": spent["upload"],
-        "real-time factor, CPU": total / 1000 / seconds,
-        "real-time factor, by the clock": stages.wall_milliseconds / 1000 / seconds,
-        "real-time factor of the engine alone": stages.total(ENGINE) / 1000 / seconds,
+        "real-time factor, CPU": total(spent) / 1000 / seconds,
+        "real-time factor of the engine alone": total(spent, ENGINE) / 1000 / seconds,
         "share of the bare `session.run`": share,
         "share of all but the bare `session.run`": 1 - share,
     }
@@ -154,22 +159,6 @@ class TimedSession(GraphSession):
         return audio
 
 
-@dataclass(frozen=True, slots=True)
-class Stages:
-    """The time of one recording's conversion.
-
-    Attributes:
-        milliseconds: CPU time by stage; "graphs" is "hearing" and "speaking", the bare runs.
-        wall_milliseconds: by the clock, from the recording's bytes to the result's.
-    """
-
-    milliseconds: Mapping[str, float]
-    wall_milliseconds: float
-
-    def total(self, stages: Sequence[str] = DECODE_TO_ENCODE) -> float:
-        return sum(self.milliseconds[stage] for stage in stages)
-
-
 class Workbench:
     """Converts recordings as the converter does, one stage after the other, on one thread."""
 
@@ -178,7 +167,7 @@ class Workbench:
         hearing = TimedSession(character.graphs[content_encoder.ROLE], settings, is_optimised=True)
         speaking = TimedSession(character.graphs[ROLE], settings, is_optimised=True)
         encoder = ContentEncoder(hearing)
-        self.content_size = encoder.try_out(content_encoder.ROLE)
+        encoder.try_out(content_encoder.ROLE)
         self._sessions = (hearing, speaking)
         self._engine = HarmonicEngine(manifest, speaking, encoder)
         self._marking = Marking(manifest.id, manifest.name.en, manifest.credit)
@@ -198,7 +187,6 @@ class Workbench:
 
     async def _convert(self, data: bytes) -> Stages:
         spent: dict[str, float] = {}
-        wall = time.perf_counter()
         forking = _milliseconds_of(self._children)
         with _counted(spent, "decode"):
             recording = await self._decoder.decode(data, limits=LIMITS)
@@ -209,7 +197,6 @@ class Workbench:
             encoded = encode_result(
                 samples, self._engine.sample_rate, OutputFormat.WAV, self._marking
             )
-        wall_milliseconds = 1000 * (time.perf_counter() - wall)
         with _counted(spent, "upload"):
             await self._results.write(
                 f"{new_voice_id()}.wav",
@@ -217,7 +204,7 @@ class Workbench:
                 content_type=encoded.content_type,
                 size=len(encoded.data),
             )
-        return Stages(spent, wall_milliseconds)
+        return spent
 
     def _speak(self, recording: Recording, spent: dict[str, float]) -> Samples:
         watch = Stopwatch(time.thread_time)
@@ -246,11 +233,7 @@ class Workbench:
 
 
 def _median(stages: Sequence[Stages]) -> Stages:
-    names = stages[0].milliseconds
-    return Stages(
-        {name: median(one.milliseconds[name] for one in stages) for name in names},
-        median(one.wall_milliseconds for one in stages),
-    )
+    return {name: median(one[name] for one in stages) for name in stages[0]}
 
 
 @contextmanager
