@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from shared.voices.voice import Status
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
-    from shared.ports import Bucket
+    from shared.ports import Bucket, Publisher
     from shared.speech.decoding.decoder import Decoder
     from shared.speech.decoding.recording import DecodeLimits, Recording
     from shared.speech.engines.interface import ConversionOptions, Engine, Stream
@@ -161,3 +161,16 @@ class BarrierEngine:
 
     def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:
         return self._engine.open_stream(sample_rate, options)
+
+
+class NotedPublisher:
+    """A topic that notes each message as `published`."""
+
+    def __init__(self, publisher: Publisher, checkpoints: Checkpoints) -> None:
+        self._publisher = publisher
+        self._checkpoints = checkpoints
+        self.aclose = publisher.aclose
+
+    async def publish(self, data: bytes, attributes: Mapping[str, str]) -> None:
+        await self._publisher.publish(data, attributes)
+        await self._checkpoints.pass_by("published", attributes["voice_id"])

@@ -16,7 +16,7 @@ from google.api_core.exceptions import PreconditionFailed
 
 from infra.local.commands.live import LiveVisitor
 from shared.voices.voice import Status
-from tests.integration.served import ROOT, SAMPLE
+from tests.integration.served import SAMPLE
 from tests.robustness.faults.endings import require_one_result
 from tests.support.sound_files import frames_of
 
@@ -136,32 +136,10 @@ async def live(cloud: FaultyCloud) -> Instance:
     return await cloud.start_live(GRACEFUL_TIMEOUT="4")
 
 
-async def speak(
-    cloud: FaultyCloud, live: Instance, voice_id: str, recording: bytes = RECORDING
-) -> tuple[dict[str, Any] | None, LiveVisitor]:
+async def speak(cloud: FaultyCloud, live: Instance, voice_id: str) -> dict[str, Any] | None:
     async with LiveVisitor(live.url, cloud.ticket(voice_id)) as client:
-        await client.speak(recording)
-        return await client.end(), client
-
-
-async def test_two_connections_for_one_voice_give_one_result(
-    cloud: FaultyCloud, live: Instance
-) -> None:
-    voice_id = await cloud.create_voice()
-    # Otherwise the first may be done before the second has begun.
-    cloud.barriers.hold(voice_id, "storing_recording")
-    speaking = [asyncio.create_task(speak(cloud, live, voice_id)) for _ in range(2)]
-    await cloud.barriers.arrival(voice_id, "storing_recording", times=2)
-    cloud.barriers.release(voice_id, "storing_recording")
-    answers = await asyncio.gather(*speaking)
-
-    done, digest = await require_one_live_result(cloud, voice_id)
-    sounds = [client.sound for _, client in answers if client.sound]
-    assert done.attempt == 1
-    assert [hashlib.sha256(sound).hexdigest() for sound in sounds] == [digest]
-    for told, _ in answers:
-        assert told is not None
-        assert told["type"] == "done" or told["stored"]
+        await client.speak(RECORDING)
+        return await client.end()
 
 
 async def test_a_connection_and_an_upload_of_the_same_recording_give_one_result(
@@ -173,26 +151,11 @@ async def test_a_connection_and_an_upload_of_the_same_recording_give_one_result(
     await cloud.barriers.arrival(voice_id, "storing_recording")
     await cloud.upload(voice_id)
     cloud.barriers.release(voice_id, "storing_recording")
-    told, _ = await speaking
+    told = await speaking
 
     await require_one_live_result(cloud, voice_id)
     assert told is not None
     assert told["type"] == "done" or told["stored"]
-
-
-async def test_another_recording_that_is_uploaded_first_is_the_one_that_is_converted(
-    cloud: FaultyCloud, live: Instance
-) -> None:
-    other = (ROOT / "tests" / "samples" / "japanese.webm").read_bytes()
-    voice_id = await cloud.create_voice()
-    await cloud.upload(voice_id)
-    told, client = await speak(cloud, live, voice_id, other)
-
-    done, _ = await require_one_live_result(cloud, voice_id, requested=True)
-    assert client.sound == b""
-    assert told is None or (told["reason"], told["stored"]) == ("already_uploaded", True)
-    assert done.input is not None
-    assert done.input.bytes == len(RECORDING)
 
 
 async def test_an_instance_that_stops_ends_what_it_can_and_hands_the_rest_back(
@@ -212,7 +175,7 @@ async def test_an_instance_that_stops_ends_what_it_can_and_hands_the_rest_back(
         assert await speaking.end() is None
         assert speaking.close == (1012, "restarting")
     cloud.barriers.release(ending, "storing")
-    (told_held, _), (told_ending, _) = await asyncio.gather(*waiting)
+    told_held, told_ending = await asyncio.gather(*waiting)
     assert await live.process.wait() == 0
     cloud.barriers.release(held, "before_done")
 
