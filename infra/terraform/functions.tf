@@ -14,6 +14,7 @@ locals {
     "shared/runtime/**/*.py",
     "shared/speech/__init__.py",
     "shared/speech/text/__init__.py",
+    "shared/speech/text/function_words.tsv",
     "shared/speech/text/languages.py",
     "shared/speech/text/normalisation.py",
     "shared/speech/text/read_kanji.txt",

@@ -298,10 +298,10 @@ class Manifest(_Strict):
     voice.
     """
     languages: Annotated[
-        tuple[Literal["en", "es", "ja"], ...],
+        tuple[Literal["en", "es", "it", "ja"], ...],
         Field(strict=False),
         AfterValidator(_with_japanese),
-        Expected('["ja"], or "ja" and some of "en" and "es" in any order'),
+        Expected('["ja"], or "ja" and some of "en", "es" and "it" in any order'),
     ] = ()
     """The languages in which it speaks text, the usual one first; empty for those of its engine."""
     origin: Origin | None = None
@@ -341,7 +341,7 @@ class CharacterManifest(Manifest):
         """The languages in which it speaks text where the built-in voice speaks all of its own."""
         if not self.takes_text:
             return ()
-        built_in = ("ja",) if self.engine == "style_bert_vits2" else ("ja", "en", "es")
+        built_in = ("ja",) if self.engine == "style_bert_vits2" else ("ja", "en", "es", "it")
         return self.languages or built_in
 
     @property

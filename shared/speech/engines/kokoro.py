@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -30,12 +31,13 @@ from shared.speech.engines.text_interface import (
 from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal.pitch_shift import change_pitch
 from shared.speech.signal.sound import Samples
-from shared.speech.text import english_form, spanish
+from shared.speech.text import english_form
 from shared.speech.text.accents import AccentPhrase, accent_phrases
 from shared.speech.text.duration import estimate_seconds, phone_of
 from shared.speech.text.front_end import Reading, TextReader, read_text
 from shared.speech.text.languages import (
     ENGLISH,
+    ITALIAN,
     JAPANESE,
     LANGUAGES,
     SPANISH,
@@ -43,7 +45,9 @@ from shared.speech.text.languages import (
     divide,
 )
 from shared.speech.text.phonemes import LONG, SOUNDS, MoraSound, split_morae, spoken_words
-from shared.speech.text.spoken_form import write_out
+from shared.speech.text.romance_form import RomanceForm
+from shared.speech.text.romance_phones import RomancePhones
+from shared.speech.text.spoken_form import read_table, write_out
 
 _NASAL, _HELD = "N", "q"
 _PROLONGED = "ː"
@@ -161,27 +165,31 @@ class Sentence(NamedTuple):
     seconds: float
 
 
-class Pronunciation(Protocol):
-    def symbols(self, text: str) -> str:
-        """Write a sentence, spelled out in words and signs, in Kokoro's symbols."""
+class SpokenLanguage(NamedTuple):
+    """Writes texts out in words and signs, and sentences of them in Kokoro's symbols."""
+
+    write_out: Callable[[str], str]
+    symbols: Callable[[str], str]
+
+
+def read_romance_language(language: str) -> SpokenLanguage:
+    table = read_table(language)
+    return SpokenLanguage(RomanceForm(table).write_out, RomancePhones(table).symbols)
 
 
 class SentenceReader:
-    """Reads text in Latin letters; its pronunciation is loaded for the first one."""
+    """Reads text in Latin letters; its language is loaded for the first one."""
 
-    def __init__(
-        self, write_out: Callable[[str], str], load_pronunciation: Callable[[], Pronunciation]
-    ) -> None:
-        self._write_out = write_out
-        self._load = load_pronunciation
-        self._loaded: Pronunciation | None = None
+    def __init__(self, load: Callable[[], SpokenLanguage]) -> None:
+        self._load = load
+        self._loaded: SpokenLanguage | None = None
         self._lock = Lock()
 
     def read(self, text: str) -> list[Sentence]:
         with self._lock:
             if self._loaded is None:
                 self._loaded = self._load()
-        written = map(self._loaded.symbols, cut_sentences(self._write_out(text)))
+        written = map(self._loaded.symbols, cut_sentences(self._loaded.write_out(text)))
         return [
             Sentence(each, _AROUND_SENTENCE + _PHONE_SECONDS * len(_PHONES.findall(each)))
             for each in written
@@ -336,13 +344,15 @@ def built_in(
 ) -> KokoroEngine:
     packages = KokoroPackages(settings.kokoro)
 
-    def load_english() -> Pronunciation:
-        return settings.sharing.get("pronunciation", packages.read_pronunciation)
+    def load_english() -> SpokenLanguage:
+        known = settings.sharing.get("pronunciation", packages.read_pronunciation)
+        return SpokenLanguage(english_form.write_out, known.symbols)
 
-    readers = {
-        ENGLISH: SentenceReader(english_form.write_out, load_english),
-        SPANISH: SentenceReader(spanish.FORM.write_out, lambda: spanish.PHONES),
-    }
+    def load_romance(language: str) -> SpokenLanguage:
+        return settings.sharing.get(language, partial(read_romance_language, language))
+
+    readers = {ENGLISH: SentenceReader(load_english)}
+    readers |= {each: SentenceReader(partial(load_romance, each)) for each in (SPANISH, ITALIAN)}
     return KokoroEngine(
         load(NOBODY, settings),
         settings.front_end,

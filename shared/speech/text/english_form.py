@@ -11,8 +11,9 @@ from shared.speech.text.latin_form import (
     compile_rules,
     write_by_rules,
 )
-from shared.speech.text.spoken_form import read_pairs
+from shared.speech.text.spoken_form import pairs_of, read_table
 
+_PAIRS: Final = pairs_of(read_table("en"))
 _NUMBERS = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
     sixteen seventeen eighteen nineteen
@@ -91,54 +92,17 @@ _CURRENCIES: Final = {
     "R$": ("real", "reais", "centavo"),
     "CHF": ("Swiss franc", "Swiss francs", "centime"),
 }
-_CODES: Final = read_pairs("USD US$  EUR €  GBP £  JPY ¥  KRW ₩  INR ₹  AUD A$  CAD C$  CHF CHF")
-_AMOUNT_SCALES: Final = read_pairs("""
-    k thousand  m million  mn million  b billion  bn billion  thousand thousand  million million
-    billion billion  trillion trillion
-""")
-_UNITS: Final = read_pairs("""
-    km/h kilometer_per_hour  kph kilometer_per_hour  mph mile_per_hour  m/s meter_per_second
-    mbps megabit_per_second  gbps gigabit_per_second  kbps kilobit_per_second
-    km kilometer  cm centimeter  mm millimeter  kg kilogram  mg milligram  g gram  ml milliliter
-    l liter  lb pound  lbs pound  oz ounce  ft foot  mi mile  yd yard  kb kilobyte  mb megabyte
-    gb gigabyte  tb terabyte  ghz gigahertz  mhz megahertz  khz kilohertz  hz hertz
-    kwh kilowatt_hour  kw kilowatt  mw megawatt  w watt  v volt  mah milliamp_hour  kcal kilocalorie
-    ms millisecond  sec second  min minute  hr hour  hrs hour  fps frame_per_second  px pixel
-    db decibel  m meter  s second  h hour  m2 square_meter  km2 square_kilometer
-    cm2 square_centimeter  mm2 square_millimeter  m3 cubic_meter  km3 cubic_kilometer
-    cm3 cubic_centimeter  mm3 cubic_millimeter  m/s2 meter_per_second_squared
-    km/s kilometer_per_second  kb/s kilobyte_per_second  mb/s megabyte_per_second
-    gb/s gigabyte_per_second  μm micrometer  nm nanometer  μg microgram  μs microsecond
-    ha hectare  hpa hectopascal  kpa kilopascal  Ω ohm  ω ohm  mpg mile_per_gallon  gal gallon
-    tsp teaspoon  tbsp tablespoon
-""")
+_CODES: Final = _PAIRS["codes"]
+_AMOUNT_SCALES: Final = _PAIRS["amount_scales"]
+_UNITS: Final = _PAIRS["units"]
 _ANY_UNIT = f"(?i:{'|'.join(sorted(map(re.escape, _UNITS), key=len, reverse=True))})"
 _ANY_SCALE = "|".join(_AMOUNT_SCALES)
 _HALF_DAY = r"([apAP])\.?[mM]\b(?:\.(?!\s*$|\s[A-Z]))?"
 _UNCHANGED = frozenset({"hertz", "kilohertz", "megahertz", "gigahertz"})
-_ABBREVIATIONS: Final = read_pairs("""
-    Mr. Mister  Mrs. Missus  Ms. Miz  Dr. Doctor  Prof. Professor  Jr. Junior  Sr. Senior
-    Gen. General  Col. Colonel  Sgt. Sergeant  Lt. Lieutenant  Capt. Captain  Rev. Reverend
-    Ave. Avenue  Blvd. Boulevard  Rd. Road  Mt. Mount  Inc. Incorporated  Ltd. Limited
-    Corp. Corporation  Co. Company  dept. department  Dept. Department  approx. approximately
-    vs. versus  vs versus  etc. et_cetera  e.g. for_example  i.e. that_is  est. established
-    Jan. January  Feb. February  Mar. March  Apr. April  Aug. August  Sept. September
-    Sep. September  Oct. October  Nov. November  Dec. December  Mon. Monday  Tue. Tuesday
-    Tues. Tuesday  Wed. Wednesday  Thu. Thursday  Thurs. Thursday  Fri. Friday
-    Ph.D. P_H_D  w/o without  w/ with  e.g for_example  i.e that_is  AD A_D  LED L_E_D
-    Ms Miz  Mt Mount  Jr Junior  Sr Senior
-""")
-_BEFORE_NUMBERS: Final = read_pairs("""
-    no number  vol volume  ver version  fig figure  ch chapter  sec section  p page  pp pages
-""")
-_SIGNS: Final = read_pairs("""
-    & and  @ at  + plus  = equals  % percent  × times  ÷ divided_by  ° degrees
-    ± plus_or_minus  § section  ≈ about  ≒ about
-""")
-_COMPARED: Final = read_pairs("""
-    < is_less_than  > is_greater_than  <= is_at_most  >= is_at_least  ≤ is_at_most  ≥ is_at_least
-    ≦ is_at_most  ≧ is_at_least  ≠ is_not
-""")
+_ABBREVIATIONS: Final = _PAIRS["abbreviations"]
+_BEFORE_NUMBERS: Final = _PAIRS["before_numbers"]
+_SIGNS: Final = _PAIRS["signs"]
+_COMPARED: Final = _PAIRS["compared"]
 _FRACTIONS: Final = {2: "half", 3: "third", 4: "quarter"}
 _LARGEST_DENOMINATOR: Final = 10
 _NUMERALS = "I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII XVIII XIX XX"

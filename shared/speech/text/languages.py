@@ -18,12 +18,13 @@ from shared.voices.voice import EnglishWords
 JAPANESE: Final = "ja"
 ENGLISH: Final = "en"
 SPANISH: Final = "es"
+ITALIAN: Final = "it"
 LANGUAGES: Final[Mapping[str, str]] = MappingProxyType(
-    {JAPANESE: "Japanese", ENGLISH: "English", SPANISH: "Spanish"}
+    {JAPANESE: "Japanese", ENGLISH: "English", SPANISH: "Spanish", ITALIAN: "Italian"}
 )
 """The languages that voices read, and their names, the usual ones first."""
 
-_THREE_LETTERS: Final = {"jpn": JAPANESE, "eng": ENGLISH, "spa": SPANISH}
+_THREE_LETTERS: Final = {"jpn": JAPANESE, "eng": ENGLISH, "spa": SPANISH, "ita": ITALIAN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,52 +203,15 @@ def readable_parts(
 # Characters that only Chinese has: simplified, or its pronouns and particles.
 _CHINESE = frozenset("这们吗说过对给让谁么样听请见谢时间东车门问题际你她您哪呢从会发现学习书买卖")
 _JAPANESE_TOO = frozenset("会学习")  # of these, those that Japanese writes in the same way
-_FUNCTION_WORDS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {
-        name: frozenset(words.split())
-        for name, words in {
-            "English": """
-                the an is are was were be been and or of to it you that this i we my for he she
-                they his her not no on at by as do does did have has had me so if but what when
-                where who how with from your our can will would""",
-            "Spanish": """
-                el la los las un una unos es son está están estoy soy que qué de del en y con
-                por para muy pero como más se lo su al hay este esta esto hola gracias buenos
-                buenas días tengo tiene quiero cuando dónde cómo también hoy señor señora usted
-                mucho muchas mucha vamos""",
-            "Italian": """
-                il lo la gli le i un una è sono che di del della dei delle e con per non ma
-                come più si ci al alla nel nella da dal questo questa ciao grazie buongiorno
-                buona ho anche molto quando dove perché oggi domani signor signora sul sulla
-                sulle negli alle vorrei mille tutti tutto sempre bene mi""",
-            "German": """
-                der das und ist nicht ich sie ein eine einen mit für auf den dem wir zu am von
-                es im die guten wie""",
-            "French": """
-                le la les des un une est et je vous nous pas que qui dans pour avec il elle du
-                de en ce ne au se sur plus bonjour merci très à on y""",
-            "Portuguese": """
-                o os as um uma é são que não de do da dos das em no na e com por para você muito
-                mas como mais se eu está seu sua obrigado obrigada bom boa""",
-            "Dutch": """
-                het een van niet ik je dat zijn met voor op de maar wat naar en is goed""",
-            "Catalan": """
-                el la els les un una és són que de del en i amb per molt però com més què això
-                hi al dels als bon gràcies""",
-        }.items()
-    }
-)
-_LETTERS: Final = {
-    "Spanish": "¿¿¡¡ñáíóú",
-    "Italian": "àèìòù",
-    "German": "äöüß",
-    "French": "àèùçêœîûëï",
-    "Portuguese": "áíóúçããõõàâê",
-    "Catalan": "àèòíóúçï",
-}
-"""Letters and signs that count as much as a word; those that stand twice count as two."""
-
+_FUNCTION_WORDS = Path(__file__).with_name("function_words.tsv")
 _FEWEST_HITS, _LEAST_SHARE = 2, 0.25
+
+
+@cache
+def _function_words() -> list[tuple[str, str, frozenset[str]]]:
+    """Load the names of languages, and their letters and words that count as one hit each."""
+    rows = (line.split("\t") for line in _FUNCTION_WORDS.read_text("utf-8").splitlines())
+    return [(name, letters, frozenset(words.split())) for name, letters, words in rows]
 
 
 def hits_of(text: str) -> dict[str, int]:
@@ -257,8 +221,8 @@ def hits_of(text: str) -> dict[str, int]:
     said |= {word.lower() for word in (words if text.isupper() else words[:1])}
     letters = [each for each in text.lower() if not each.isascii()]
     return {
-        name: len(said & known) + sum(map(_LETTERS.get(name, "").count, letters))
-        for name, known in _FUNCTION_WORDS.items()
+        name: len(said & known) + sum(map(its_letters.count, letters))
+        for name, its_letters, known in _function_words()
     }
 
 
@@ -303,7 +267,8 @@ def base_of(sentence: str, reads: Collection[str], language: str | None, usual: 
     latin = scripts.count(_LATIN)
     if latin <= _LETTERS_OF_A_KANJI * (len(scripts) - latin):
         return JAPANESE
-    if usual != ENGLISH and not hits_of(sentence)[LANGUAGES[ENGLISH]]:
+    is_unknown = european_language(sentence) is None
+    if is_unknown and not hits_of(sentence)[LANGUAGES[ENGLISH]]:
         return usual
     return latin_language(sentence, reads)
 

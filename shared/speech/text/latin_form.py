@@ -34,10 +34,6 @@ _PAUSES = re.compile(r"[\s,]*,[\s,]*")
 _BEFORE_END = re.compile(r"[\s,]+(?=[.!?])|^[\s,]+|(?<=[.!?]),")
 
 
-def words_of(table: str) -> list[str]:
-    return table.split()
-
-
 def compile_rules(rules: Iterable[tuple[str, Replacement]]) -> Rules:
     return tuple((re.compile(pattern), replace) for pattern, replace in rules)
 
@@ -66,7 +62,7 @@ def write_by_rules(
 
 def address(text: str, dot: str, at: str, slash: str, dash: str) -> str:
     """Read a mail or web address: `a.b@c.org` is a dot b at c dot org."""
-    plain = re.sub(r"^https?://(?:www\.)?", "", text, flags=re.IGNORECASE).rstrip("/.,")
+    plain = re.sub(r"^(?:https?://)?(?:www\.)?", "", text, flags=re.IGNORECASE).rstrip("/.,")
     for sign, word in ((".", dot), ("@", at), ("/", slash), ("-", dash), ("_", " ")):
         plain = plain.replace(sign, f" {word} ")
     return re.sub(r"[^\w ]+", " ", plain)

@@ -1,24 +1,22 @@
-"""The spoken form of Spanish and Italian: one list of rules, and a table for each language."""
+"""The spoken form of Spanish and Italian: one list of rules, and a table of words for each."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from shared.speech.text.latin_form import (
     ADDRESS,
     LAST_RULES,
     Replacement,
-    Rules,
     address,
     compile_rules,
     write_by_rules,
 )
-from shared.speech.text.spoken_form import is_day, read_pairs
+from shared.speech.text.spoken_form import is_day, pairs_of, read_pairs
 
-_MOST_DIGITS, _LAST_HOUR, _LAST_MINUTE, _NOON = 15, 24, 59, 12
-_LARGEST_DENOMINATOR = 10
+_MOST_DIGITS, _LAST_HOUR, _LAST_MINUTE, _NOON, _LARGEST_DENOMINATOR = 15, 24, 59, 12, 10
+_EVENING, _THIS_CENTURY = 8, 50
+_YEARS: Final = range(1900, 2100)
 _NUMBER: Final = (  # thousands as in English, thousands with dots, and decimals with either sign
     r"(?<!\d)(?>\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}(?!\d)"
     r"|\d{1,3}(?:\.\d{3})+(?!\d)(?:,\d+)?|\d+(?:[.,]\d+)?)"
@@ -33,48 +31,35 @@ _ACRONYM = re.compile(
     r"(?<!\w)[A-ZÑ]{2,5}(?!\w)|(?<![\w'])[B-DF-HJ-NP-TV-XZb-df-hj-np-tv-xz](?![\w'])"
 )
 _PRONOUNCEABLE = re.compile(r"[^AEIOU]?(?:[AEIOU]{1,2}[^AEIOU]{1,2})*[AEIOU]{1,2}[NSLRDZT]?")
+_ENDING = re.compile(r"\((?:(\w*)\|)?(\w*)\)")
 
 
-@dataclass(frozen=True)
-class Scale:
-    """A power of a thousand, and its names for one and for more, with the space before them."""
-
-    value: int
-    one: str
-    many: str
+def substitute(rules: Iterable[tuple[str, str]], text: str) -> str:
+    for pattern, instead in rules:
+        text = re.sub(pattern, instead, text)
+    return text
 
 
-@dataclass(frozen=True, eq=False)
+def inflected(noun: str, *, plural: bool) -> str:
+    """Write `euro(s)` or `metr(o|i)` for one, or for more."""
+    return _ENDING.sub(lambda found: found[2] if plural else found[1] or "", noun)
+
+
 class RomanceForm:
-    """Writes texts of one language in words.
+    """Writes texts of one language in words; its file says what the tables of words hold."""
 
-    `agree` gives a numeral the form that it has before a noun, and `further_ordinal` writes those
-    after the listed ones. Of patterns, `before_clock` is what stands before times with a dot,
-    `numbered` before numbers that count nothing, `after_roman` after Roman ones, `telephone` a
-    number without spaces, and `scales_of_amounts` a word such as millions.
-    """
-
-    under_hundred: Sequence[str]
-    hundreds: Sequence[str]
-    scales: Sequence[Scale]
-    agree: Callable[[str, str], str]
-    plural: Callable[[str], str]
-    ordinals: Sequence[str]
-    further_ordinal: Callable[[str], str]
-    parts: Sequence[str]
-    months: Sequence[str]
-    words: Mapping[str, str]
-    currencies: Mapping[str, str]
-    units: Mapping[str, str]
-    signs: Mapping[str, str]
-    abbreviations: Mapping[str, str]
-    letters: Mapping[str, str]
-    before_clock: str
-    numbered: str
-    after_roman: str
-    telephone: str
-    scales_of_amounts: str
-    further: Sequence[tuple[str, Replacement]]
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        self.words: Mapping[str, str] = table["words"]
+        self._table = table
+        self._pairs = pairs_of(table)
+        lists: Mapping[str, str] = table["lists"]
+        self._lists = {name: words.split() for name, words in lists.items()}
+        small, tens = self._lists["small"], self._lists["tens"]
+        compounds = [f"{ten}{self.words['ten']}{one}" for ten in tens for one in small[:10]]
+        rules = table["compounds"]
+        self._under_hundred = [*small, *(substitute(rules, each) for each in compounds)]
+        self._numbered = re.compile(rf"(?i)\b(?:{table['patterns']['numbered']}) $")
+        self._rules = compile_rules(self._spoken(table["patterns"]))
 
     def write_out(self, text: str) -> str:
         """Write a text in words and `. , ! ? ' " -`; it may be empty."""
@@ -87,26 +72,29 @@ class RomanceForm:
         """Write a number that is not negative in words; one without a name digit by digit."""
         if len(str(number)) > _MOST_DIGITS:
             return self.digits(str(number))
-        for scale in self.scales:
-            count, rest = divmod(number, scale.value)
+        scales: Sequence[tuple[int, str, str]] = self._table["scales"]
+        for zeros, one, many in scales:
+            count, rest = divmod(number, 10**zeros)
             if count:
-                said = self.agree(self.cardinal(count), "") + scale.many
-                said = scale.one if count == 1 else said
+                said = one if count == 1 else self.agree(self.cardinal(count), "") + many
                 return f"{said} {self.cardinal(rest)}" if rest else said
         hundred, rest = divmod(number, 100)
         if not hundred:
-            return self.under_hundred[rest]
-        if not rest:
-            return self.words.get(str(number), self.hundreds[hundred])
-        return f"{self.hundreds[hundred]} {self.under_hundred[rest]}"
+            return self._under_hundred[rest]
+        if number == 100:  # noqa: PLR2004 - Spanish has a word for it
+            return self.words["hundred"]
+        said = self._lists["hundreds"][hundred - 1]
+        return f"{said} {self._under_hundred[rest]}" if rest else said
 
     def digits(self, text: str) -> str:
-        return " ".join(self.under_hundred[int(digit)] for digit in text)
+        return " ".join(self._under_hundred[int(digit)] for digit in text)
 
     def ordinal(self, number: int, ending: str = "o") -> str:
-        listed = 1 <= number <= len(self.ordinals)
-        said = self.ordinals[number - 1] if listed else self.further_ordinal(self.cardinal(number))
-        return said[:-1] + ending if said.endswith("o") else said
+        listed = self._lists["ordinals"]
+        if 1 <= number <= len(listed):
+            return listed[number - 1][:-1] + ending
+        said = substitute(self._table["further_ordinals"], self.cardinal(number))
+        return said[:-1] + ending if self._table["further_ordinals"] else said
 
     def number(self, text: str) -> str:
         if _ENGLISH_THOUSANDS.fullmatch(text):
@@ -123,19 +111,23 @@ class RomanceForm:
         rest = self.cardinal(int(decimals)) if is_short else self.digits(decimals)
         return f"{said} {self.words['comma' if sign == ',' else 'point']} {rest}"
 
+    def agree(self, numeral: str, noun: str) -> str:
+        """Put a numeral before a noun, or before thousands: veintiún mil, una hora."""
+        agreed = substitute(self._table["agreement"], f"{numeral}|{noun}")
+        return agreed.replace("|", " ").strip()
+
     def counted(self, number: str, noun: str) -> str:
-        said = self.number(number)
-        return f"{self.agree(said, noun)} {noun if number == '1' else self.plural(noun)}"
+        return self.agree(self.number(number), inflected(noun, plural=number != "1"))
 
     def amount(self, sign: str, number: str, scale: str | None = None) -> str:
-        noun, _, cent = self.currencies[sign].partition("/")
+        noun, _, cent = self._pairs["currencies"][sign].partition("/")
         if scale:
             said = self.agree(self.number(number), scale)
-            return f"{said} {scale} {self.words['of']} {self.plural(noun)}"
-        whole, decimals = number[:-3], number[-2:]
+            return f"{said} {self.words['of']} {inflected(noun, plural=True)}"
         if not cent or not re.fullmatch(r"\d[\d.]*[.,]\d\d", number):
             return self.counted(number, noun)
-        cents = self.counted(str(int(decimals)), cent) if int(decimals) else ""
+        whole, decimals = number[:-3], str(int(number[-2:]))
+        cents = self.counted(decimals, cent) if decimals != "0" else ""
         if not int(whole.replace(".", "")):
             return cents or self.counted("0", noun)
         return self.counted(whole, noun) + (f" {self.words['cents']} {cents}" if cents else "")
@@ -143,53 +135,43 @@ class RomanceForm:
     def quantity(self, found: re.Match[str]) -> str:
         if found[2] in ("G", "S", "H", "M", "T"):
             return found[0]
-        return self.counted(found[1], self.units[found[2].lower()])
+        return self.counted(found[1], self._pairs["units"][found[2].lower()])
 
-    def day(self, day: int, month: int, year: str = "") -> str:
-        of = self.words["date"]
-        first = self.words.get("first", "")
-        said = first if day == 1 and first else self.cardinal(day)
+    def date(self, day: str, month: str, year: str = "", time: str | None = None) -> str | None:
+        if not is_day(int(month), int(day)):
+            return None
         if len(year) == 2:  # noqa: PLR2004 - as in 27/11/26
-            year = ("20" if int(year) < 50 else "19") + year  # noqa: PLR2004 - likely years
-        return f"{said}{of}{self.months[month - 1]}" + (
-            f"{of}{self.cardinal(int(year))}" if year else ""
-        )
-
-    def full_date(self, found: re.Match[str]) -> str:
-        day, month = int(found[1]), int(found[3])
-        return self.day(day, month, found[4]) if is_day(month, day) else found[0]
-
-    def iso_date(self, found: re.Match[str]) -> str:
-        month, day = int(found[2]), int(found[3])
-        if not is_day(month, day):
-            return found[0]
-        return self.day(day, month, found[1]) + (f", {found[4]}" if found[4] else "")
+            year = ("20" if int(year) < _THIS_CENTURY else "19") + year
+        of, first = self.words["date"], self.words["first"]
+        said = [
+            first if int(day) == 1 else self.cardinal(int(day)),
+            self._lists["months"][int(month) - 1],
+            *([self.cardinal(int(year))] if year else []),
+        ]
+        return of.join(said) + (f", {time}" if time else "")
 
     def slashed(self, found: re.Match[str]) -> str:
         """Read `1/2` as a fraction and `27/11` as a day, as far as one can tell."""
         first, second = int(found[1]), int(found[2])
-        if 0 < first < second <= _LARGEST_DENOMINATOR:
-            part = self.parts[second]
-            return f"{self.agree(self.cardinal(first), part)} " + (
-                part if first == 1 else self.plural(part)
-            )
-        if is_day(second, first):
-            return self.day(first, second)
-        return f"{self.cardinal(first)} {self.cardinal(second)}"
+        if not 0 < first < second <= _LARGEST_DENOMINATOR:
+            parts = f"{self.cardinal(first)} {self.cardinal(second)}"
+            return self.date(found[1], found[2]) or parts
+        part = self._lists["parts"][second - 2]
+        return part if second == 2 else self.counted(found[1], part)  # noqa: PLR2004 - a half
 
     def clock(self, found: re.Match[str]) -> str:
         hour, minute = int(found["hour"]), int(found["minute"] or 0)
         if hour > _LAST_HOUR or minute > _LAST_MINUTE:
             return found[0]
-        said = self.agree(self.cardinal(hour), self.units["h"])
+        said = self.counted(str(hour), self._pairs["units"]["h"]).replace("un' ", "una ")
+        if minute or found["half"] or not found["unit"]:
+            said = said.rpartition(" ")[0]
         if minute:
             said += f" {self.words['and']} {self.cardinal(minute)}"
         if found["half"]:
-            is_evening = found["half"] in "pP" and hour % _NOON >= 8  # noqa: PLR2004 - by usage
+            is_evening = found["half"] in "pP" and hour % _NOON >= _EVENING
             said += " " + self.words["evening" if is_evening else found["half"].lower() + "m"]
-        elif found["unit"] and not minute:
-            said += " " + (self.units["h"] if hour == 1 else self.plural(self.units["h"]))
-        return said
+        return (found.groupdict().get("before") or "") + said
 
     def power(self, exponent: str) -> str:
         if exponent in ("2", "3"):
@@ -198,8 +180,6 @@ class RomanceForm:
         return f" {self.words['power']} {minus}{exponent.lstrip('+-')}"
 
     def mixed_fraction(self, whole: str, above: str, below: str) -> str:
-        if (above, below) == ("1", "2") and whole:
-            return f"{whole} {self.words['and']} {self.parts[2]}"
         return (f"{whole} {self.words['and']} " if whole else "") + f"{above}/{below}"
 
     def roman(self, found: re.Match[str]) -> str:
@@ -213,43 +193,53 @@ class RomanceForm:
         ending = "a" if (before or after).endswith(("a", "bel", "ón")) else "o"
         if after:
             return f"{self.ordinal(number, ending)} {after}"
-        is_name = before[:1].isupper() and number <= int(self.words["names"])
+        is_name = before[:1].isupper() and number <= self._table["most_ordinals_of_names"]
         return f"{before} {self.ordinal(number, ending) if is_name else self.cardinal(number)}"
+
+    def before_noun(self, found: re.Match[str]) -> str:
+        """Let a number agree with the word after it, if that is likely to be a noun."""
+        number, noun = found[1], found["noun"] or ""
+        before = found.string[: found.start()][-20:]
+        counts = (number == "1" or noun.endswith("s")) and not self._numbered.search(before)
+        is_year = number.isdecimal() and len(number) == 4 and int(number) in _YEARS  # noqa: PLR2004
+        said = self.number(number)
+        if noun and counts and not is_year and noun not in self._lists["other_words"]:
+            said = self.agree(said, noun)
+        else:
+            said += f" {noun}"
+        return said if before.endswith("'") else f" {said} "
 
     def spelled(self, found: re.Match[str]) -> str:
         word = found[0].upper()
         if len(word) > 2 and _PRONOUNCEABLE.fullmatch(word):  # noqa: PLR2004 - as ONU and NATO
             return found[0]
-        return " ".join(self.letters[letter] for letter in word)
+        return " ".join(self._pairs["letters"][letter] for letter in word)
 
-    @cached_property
-    def _rules(self) -> Rules:
-        return compile_rules(self._spoken())
-
-    def _spoken(self) -> Iterable[tuple[str, Replacement]]:
-        words = self.words
+    def _spoken(self, patterns: Mapping[str, str]) -> Iterable[tuple[str, Replacement]]:
+        words, pairs, months = self.words, self._pairs, self._lists["months"]
         minus, to, of = f" {words['minus']} ", f" {words['to']} ", words["date"]
         names = [words[name] for name in ("dot", "at", "slash", "dash")]
-        short = "|".join(month[:3] for month in self.months)
+        any_month, short = "|".join(months), "|".join(month[:3] for month in months)
         number = f"({_NUMBER})"
-        scale = rf"(?:\s({self.scales_of_amounts})\b(?: {words['of']})?)?"
+        scale = rf"(?:\s({patterns['scales']})\b(?: {words['of']})?)?"
         dot = r"\b(?:\.(?!\s*$|\s[A-Z]))?"
         half = rf"(?:\s?(?P<half>[aApP])\.?\s?[mM]{dot})"
         unit = rf"(?:\s?(?P<unit>h|hrs?|horas|ore){dot})"
         return (
+            *((pattern, instead) for pattern, instead in self._table["further"]),
+            (rf"(?<![\w.@-])(?:{_any(pairs['abbreviations'])})(?!\w)",
+             lambda found: pairs["abbreviations"][found[0]]),
             (ADDRESS, lambda found: address(found[0], *names)),
-            *self.further,
-            (rf"(?<!\w)(?:{_any(self.abbreviations)})(?!\w)",
-             lambda found: self.abbreviations[found[0]]),
             (r"(?<=\d) (?=(?:\d{3} )?000(?!\d))", ""),
             ((r"\b(\d{4})-(\d{1,2})-(\d{1,2})"
-             r"(?:T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b"), self.iso_date),
-            (r"(?<![\d/.-])(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d\d)(?![\d/-]|\.\d)", self.full_date),
-            (rf"(?i)(?<!\d)1(?:°|[ºo]\b)?{of}(?=(?:{'|'.join(self.months)})\b)",
-             f"{words.get('first', '1')}{of}"),
+              r"(?:T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b"),
+             lambda found: self.date(found[3], found[2], found[1], found[4]) or found[0]),
+            (r"(?<![\d/.-])(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d\d)(?![\d/-]|\.\d)",
+             lambda found: self.date(found[1], found[3], found[4]) or found[0]),
+            (rf"(?i)(?<!\d)1(?:°|[ºo]\b)?{of}(?=(?:{any_month})\b)", f"{words['first']}{of}"),
             (rf"(?i)(?<=\d )(?:{of.strip()} )?({short})\b\.?",
              lambda found: of.lstrip()
-             + next(month for month in self.months if month[:3] == found[1].lower())),
+             + next(month for month in months if month[:3] == found[1].lower())),
             (rf"({_ANY_CODE})\s?(?={_NUMBER})|(?<=\d)\s?({_ANY_CODE})",
              lambda found: _CODES[found[1] or found[2]]),
             (rf"({_ANY_CURRENCY})\s?{number}\s?[-–]\s?\1?(?=\d)", rf"\2{to}\1"),
@@ -259,18 +249,18 @@ class RomanceForm:
             (rf"{number}{scale}\s?({_ANY_CURRENCY})",
              lambda found: f" {self.amount(found[3], found[1], found[2])} "),
             ((r"(?<![\w.,])(?:\+|00)\d{1,3}(?:[ .-]?\d{2,4}){2,5}\b"
-             r"|(?<![\w.,-])\d{2,4}(?:[ -]\d{2,4}){2,4}\b(?![.,]\d)"
-             rf"|\b(?:{self.telephone})\b"),
+              r"|(?<![\w.,-])\d{2,4}(?:[ -]\d{2,4}){2,4}\b(?![.,]\d)"
+              rf"|\b(?:{patterns['telephone']})\b"),
              lambda found: ", ".join(map(self.digits, re.findall(r"\d+", found[0])))),
             (r"(?<=\d:\d\d)\s?[-–~]\s?(?=\d{1,2}:\d\d)", to),
             (rf"(?<![\d:])(?P<hour>\d{{1,2}}):(?P<minute>\d\d)(?::\d\d)?(?![\d:]){unit}?{half}?",
              self.clock),
             (rf"(?<![\d.,])(?P<hour>\d{{1,2}})(?P<minute>)(?P<unit>){half}", self.clock),
-            ((rf"(?i)\b(?P<before>(?:{self.before_clock}) )?(?P<hour>\d{{1,2}})[.](?P<minute>\d\d)"
-              rf"(?![\d.,])(?P<half>)(?(before)|{unit})"),
-             lambda found: (found["before"] or "") + self.clock(found)),
+            ((rf"(?i)\b(?P<before>(?:{patterns['before_clock']}) )?(?P<hour>\d{{1,2}})[.]"
+              rf"(?P<minute>\d\d)(?![.,]?\d)(?P<half>)(?(before)|{unit})"), self.clock),
             (r"(?<=\d)\s?:\s?(?=\d)|(?<=\w)\s?~\s?(?=\w)", to),
-            (r"(?<![\d.])(\d{1,3}(?:\.\d{1,3}){3})(?![.\d])|(?<!\d)\d+(?:\.\d{1,2}){2,}\b",
+            ((r"(?<![\d.])(?!\d+(?:\.\d{3}){3}(?![.\d]))\d{1,3}(?:\.\d{1,3}){3}(?![.\d])"
+              r"|(?<!\d)\d+(?:\.\d{1,2}){2,}\b"),
              lambda found: f" {words['point']} ".join(map(self.number, found[0].split(".")))),
             (r"(?<!\w)(\d+)\.?([oa])\b(?!')", lambda found: self.ordinal(int(found[1]), found[2])),
             (r"(?<![\w.,-])(\d|10)°(?=\s[a-z]{4})", lambda found: self.ordinal(int(found[1]))),
@@ -281,32 +271,18 @@ class RomanceForm:
             ("−", "-"),
             (r"(?<=\d)\s?[-–]\s?(?=\d)", to),
             (r"(?<=\d)\s?°\s?([CF])\b", lambda found: f"°{found[1].lower()}"),
-            (rf"(?<![A-Za-z]){number}\s?((?i:{_any(self.units)}))(?!['\w])", self.quantity),
-            ((rf"\b(?:(?P<before>(?i:{self.numbered})|[A-Z]\w*[a-zñ]) )?(?P<roman>{_ROMAN})"
-              rf"(?![\w'])(?(before)| (?P<after>{self.after_roman})\b)"), self.roman),
+            (rf"(?<![A-Za-z]){number}\s?((?i:{_any(pairs['units'])}))(?!['\w])", self.quantity),
+            ((rf"\b(?:(?P<before>(?i:{patterns['numbered']})|[A-Z]\w*[a-zñ]) )?(?P<roman>{_ROMAN})"
+              rf"(?![\w'])(?(before)| (?P<after>{patterns['after_roman']})\b)"), self.roman),
             (r"(?<=[A-Za-z])(?=\d)", " "),
             (r"(?<=\d)\s?[x×]\s?(?=\d)", f" {words['by']} "),
             (r"(?<![\d.])[.,](\d+)\b", lambda found: f" {words['comma']} {self.digits(found[1])} "),
-            (rf"{number}(?: (?=(?P<noun>[a-zñáéíóú]{{3,}})\b))?", self.before_noun),
-            (f"[{re.escape(''.join(self.signs))}]", lambda found: f" {self.signs[found[0]]} "),
+            (rf"{number}(?: (?P<noun>[a-zñáéíóú]{{3,}})\b)?", self.before_noun),
+            (f"[{re.escape(''.join(pairs['signs']))}]",
+             lambda found: f" {pairs['signs'][found[0]]} "),
             (r"#(?=\w)", f"{words['hash']} "),
             *LAST_RULES,
         )  # fmt: skip
-
-    def before_noun(self, found: re.Match[str]) -> str:
-        """Let a number agree with the word after it, if that is likely to be a noun."""
-        number, noun = found[1], found["noun"] or ""
-        said = self.number(number)
-        is_year = number.isdecimal() and 1900 <= int(number[:9]) < 2100  # noqa: PLR2004
-        before = found.string[: found.start()][-20:]
-        counts = (number == "1" or noun.endswith("s")) and not self._numbered.search(before)
-        if noun and counts and not is_year and noun not in self.words["others"].split():
-            said = self.agree(said, noun)
-        return f" {said} "
-
-    @cached_property
-    def _numbered(self) -> re.Pattern[str]:
-        return re.compile(rf"(?i)\b(?:{self.numbered}) $")
 
 
 def _any(names: Mapping[str, str]) -> str:

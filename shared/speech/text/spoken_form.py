@@ -1,8 +1,11 @@
 """The spoken form of chat texts: dates, amounts, units, signs, emoji."""
 
 import re
+import tomllib
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
 
 from shared.speech.text.normalisation import plain_text
 
@@ -13,65 +16,45 @@ def read_pairs(table: str) -> dict[str, str]:
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
+def read_table(language: str) -> dict[str, Any]:
+    """Read the file of a language: its words, and the rules of its spelling where that has some."""
+    return tomllib.loads(Path(__file__).with_name(f"{language}.toml").read_text("utf-8"))
+
+
+def pairs_of(table: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    return {name: read_pairs(pairs) for name, pairs in table["pairs"].items()}
+
+
+_PAIRS: Final = pairs_of(read_table("ja"))
+
+
 _UNUSUAL = str.maketrans(dict(zip("〜～−‐–—―⁄’‘〇\n\r\t", "~~---、、/''○。。 ", strict=True)))
-_MATHEMATICAL = read_pairs("""
-    × かける  ÷ わる  ± プラスマイナス  = イコール  ≠ ノットイコール  ≒ ニアリーイコール
-    + プラス  √ ルート  ∞ 無限大  < 小なり  > 大なり  ≦ 小なりイコール  ≧ 大なりイコール
-    ≤ 小なりイコール  ≥ 大なりイコール
-""")
+_MATHEMATICAL: Final = _PAIRS["mathematical"]
 _SIGNS = {
-    **read_pairs("& アンド  @ アット  〒 郵便番号  ‰ パーミル  © コピーライト  ♂ オス  ♀ メス"),
+    **_PAIRS["signs"],
     **dict.fromkeys("○◯", "まる"),
     **dict.fromkeys("→←⇒|…・•", "、"),
     **dict.fromkeys("®™*", ""),
     "_": " ",
 }
-_UNITS = read_pairs("""
-    km2 平方キロメートル  cm2 平方センチメートル  mm2 平方ミリメートル  m3/s 立方メートル毎秒
-    cm3 立方センチメートル  km/h キロメートル毎時  m/s メートル毎秒
-    kbps キロビーピーエス  mbps メガビーピーエス
-    gbps ギガビーピーエス  tb テラバイト  gb ギガバイト  mb メガバイト  kb キロバイト
-    ghz ギガヘルツ  mhz メガヘルツ  khz キロヘルツ  hz ヘルツ  km キロメートル
-    cm センチメートル  mm ミリメートル  m2 平方メートル  m3 立方メートル  m メートル
-    kg キログラム  mg ミリグラム  g グラム  kcal キロカロリー  cal カロリー  ml ミリリットル
-    dl デシリットル  l リットル  kw キロワット  w ワット  mah ミリアンペアアワー  v ボルト
-    ms ミリ秒  db デシベル  fps エフピーエス  px ピクセル  pt ポイント  bit ビット
-    m/s2 メートル毎秒毎秒  kwh キロワット時  hpa ヘクトパスカル  ha ヘクタール  t トン  cc シーシー
-    μm マイクロメートル  nm ナノメートル  μg マイクログラム  μs マイクロ秒
-""")
-_CURRENCIES = read_pairs("$ ドル  ¥ 円  € ユーロ  £ ポンド  ₩ ウォン")
-_EMOJI_BY_NAME = read_pairs("""
-    にっこり 😀😃😄😊🙂  大笑い 😂🤣😆  汗 😅💦  目がハート 😍  ハート 🥰❤♥💕💖
-    大泣き 😭  涙 😢  うるうる 🥺  怒り 😡  びっくり 😱  すやすや 😴  うーん 🤔
-    いいね 👍  よくないね 👎  ぱちぱち 👏  お願いします 🙏  ぺこり 🙇  がんばる 💪
-    バイバイ 👋  おめでとう 🎉  ケーキ 🎂  キラキラ ✨  星 ⭐🌟  炎 🔥  百点 💯  猫 🐱
-    犬 🐶  桜 🌸  寿司 🍣  ビール 🍺  晴れ ☀  雨 ☔  雪だるま ⛄
-""")
+_UNITS: Final = _PAIRS["units"]
+_CURRENCIES: Final = _PAIRS["currencies"]
+_EMOJI_BY_NAME: Final = _PAIRS["emoji_by_name"]
 _EMOJI = {emoji: name for name, signs in _EMOJI_BY_NAME.items() for emoji in signs}
 _MOST_EMOJI = 5
 _ANY_EMOJI = "絵文字"
 
 # Words of today that the dictionary reads wrongly.
-_WORDS = read_pairs("""
-    鬼滅の刃 きめつのやいば  陽キャ ようキャ  陰キャ いんキャ  コミュ障 コミュしょう
-    推し活 おしかつ  推しメン おしメン  箱推し はこおし  最推し さいおし  沼る ぬまる
-    尊死 とうとし  神対応 かみたいおう  塩対応 しおたいおう  生配信 なまはいしん
-    垢バン あかバン  裏垢 うらあか  鍵垢 かぎあか  歌枠 うたわく  低評価 ていひょうか
-""")
+_WORDS: Final = _PAIRS["words"]
 
 _DAY_FOLLOWS = re.compile(r"\b(?:on|by|until|till|since|from|before|after|due)\s$", re.IGNORECASE)
 _MAIL_SIGNS = str.maketrans({"@": "アットマーク", ".": "ドット", "-": "ハイフン", "+": "プラス"})
-_MONTHS = read_pairs("""
-    Jan January  Feb February  Mar March  Apr April  Jun June  Jul July  Aug August  Sep September
-    Sept September  Oct October  Nov November  Dec December
-""")
-_ORDINALS = read_pairs("1 ファースト  2 セカンド  3 サード")
-_GENERATIONS = read_pairs("2 ツー  3 スリー  4 フォー  5 ファイブ  6 シックス")
-_ERAS = read_pairs("M 明治  T 大正  S 昭和  H 平成  R 令和")
-_TITLES = read_pairs("""
-    mr ミスター  mrs ミセス  ms ミズ  dr ドクター  vol ボリューム  ver バージョン  no ナンバー
-""")
-_COMPANIES = read_pairs("株 株式会社  有 有限会社  財 財団法人  社 社団法人")
+_MONTHS: Final = _PAIRS["months"]
+_ORDINALS: Final = _PAIRS["ordinals"]
+_GENERATIONS: Final = _PAIRS["generations"]
+_ERAS: Final = _PAIRS["eras"]
+_TITLES: Final = _PAIRS["titles"]
+_COMPANIES: Final = _PAIRS["companies"]
 _COUNTERS = "(?:[人個本枚回日分秒時年歳才円度点名件杯匹台階倍割ヶか週泊月章節号巻話行番位問品%℃]"
 _COUNTERS += "|ページ|パーセント|キロ|メートル|グラム|シーズン|ポイント)"
 _TO = r"~(?=[\dA-Za-z\u3400-\u9fff々「]|[\u30a1-\u30fc]{2})"

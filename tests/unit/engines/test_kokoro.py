@@ -10,6 +10,7 @@ from shared.speech.engines.kokoro import (
     MEDIAN_HZ,
     KokoroEngine,
     SentenceReader,
+    SpokenLanguage,
     built_in,
     cut_sentences,
     first_breath,
@@ -143,7 +144,7 @@ def spoken_by(voice: KokoroSynthesis, symbols: str, speed: float = 1.0) -> Sampl
 
 def engine_of(network: SpokenNumbers, front_end: FrontEnd) -> KokoroEngine:
     pronunciation = Pronunciation({"hi": "hai", "ok": "oke"}, GuessingNetwork({}))
-    english = SentenceReader(english_form.write_out, lambda: pronunciation)
+    english = SentenceReader(lambda: SpokenLanguage(english_form.write_out, pronunciation.symbols))
     return KokoroEngine(voice_of(network), front_end, {"en": english}, sample_rate=RATE)
 
 

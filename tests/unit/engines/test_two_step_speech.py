@@ -188,7 +188,11 @@ def test_without_kokoro_the_other_voice_speaks_as_high_as_the_character_is(
 
 @pytest.mark.parametrize(
     ("name", "languages"),
-    [("mei", ("ja", "en", "es")), ("hina", ("ja", "en", "es")), ("ned", ("en", "ja", "es"))],
+    [
+        ("mei", ("ja", "en", "es", "it")),
+        ("hina", ("ja", "en", "es", "it")),
+        ("ned", ("en", "ja", "es", "it")),
+    ],
 )
 def test_with_kokoro_every_character_speaks_english(
     name: str, languages: Sequence[str], monkeypatch: pytest.MonkeyPatch

@@ -98,7 +98,7 @@ def test_an_archive_holds_no_other_deployable_and_every_character(
     files: list[str], name: str
 ) -> None:
     own = re.compile(
-        rf"functions/__init__\.py|functions/{name}/.*\.py|shared/.*\.(py|txt)"
+        rf"functions/__init__\.py|functions/{name}/.*\.py|shared/.*\.(py|txt|tsv)"
         r"|characters/[\w-]+/(character\.json|portrait\.svg)"
     )
     characters = {file for file in files if file.endswith("character.json")}

@@ -1,6 +1,11 @@
 import pytest
 
-from shared.speech.text.spanish import FORM, PHONES
+from shared.speech.text.romance_form import RomanceForm
+from shared.speech.text.romance_phones import RomancePhones
+from shared.speech.text.spoken_form import read_table
+
+FORM = RomanceForm(read_table("es"))
+PHONES = RomancePhones(read_table("es"))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +55,7 @@ from shared.speech.text.spanish import FORM, PHONES
         ("50 %, 5 ‰, 2x3, 8 ÷ 2", ("cincuenta por ciento, cinco por mil, dos por tres, ocho entre "
          "dos")),
         ("x² + y³ = 10⁻³", "equis al cuadrado más y al cubo es igual a diez a la menos tres"),
-        ("½ litro, 1½, 3/4, 2 1/2", "un medio litro, uno y medio, tres cuartos, dos y un medio"),
+        ("½ litro, 1½, 3/4, 2 1/2", "medio litro, uno y medio, tres cuartos, dos y medio"),
         # Units.
         ("120 km/h, 5 m², 20°, 2,5 GHz, 5G", ("ciento veinte kilómetros por hora, cinco metros "
          "cuadrados, veinte grados, dos coma cinco gigahercios, cinco ge")),
@@ -66,7 +71,7 @@ from shared.speech.text.spanish import FORM, PHONES
          "o seis uno dos tres cuatro cinco seis siete ocho.")),
         ("2.0.1 y 192.168.1.1", ("dos punto cero punto uno y ciento noventa y dos punto ciento "
          "sesenta y ocho punto uno punto uno")),
-        ("a.b@c.es, www.uno.com/a-b", ("a punto be arroba ce punto es, www punto uno punto com "
+        ("a.b@c.es, www.uno.com/a-b", ("a punto be arroba ce punto es, uno punto com "
          "barra a guion be")),
         # Abbreviations, acronyms, signs.
         ("El Sr. Pérez y la Dra. Gil, p. ej., EE. UU.", ("El señor Pérez y la doctora Gil, por "

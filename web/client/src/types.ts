@@ -131,7 +131,7 @@ export interface TextRequest {
   readonly pauses?: number;
   /** Id of one of the character's styles. */
   readonly style?: number;
-  /** Of the text, such as `en` or `ja`; the service detects that of each sentence without it. */
+  /** Of the text, such as `en` or `es`; the service detects that of each sentence without it. */
   readonly language?: string;
   /** How English words inside of a Japanese sentence are spoken: `katakana` or `english`. */
   readonly englishWords?: "katakana" | "english";

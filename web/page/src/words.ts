@@ -24,7 +24,7 @@ const en = {
   text: "Your text",
   textHint: (languages: string) =>
     languages === "" ? "Type a sentence." : `Type a sentence in ${languages}.`,
-  languageNames: { en: "English", es: "Spanish", ja: "Japanese" } as Record<string, string>,
+  languageNames: { en: "English", es: "Spanish", it: "Italian", ja: "Japanese" } as Record<string, string>,
   or: " or ",
   unreadNames: {} as Record<string, string>,
   unread: (names: string) => `Left out, because no voice here reads it: ${names}.`,
@@ -238,7 +238,7 @@ const ja: Words = {
   text: "読み上げる文",
   textHint: (languages) =>
     `読み上げてほしい文を${languages === "" ? "" : `${languages}で`}入力してください。`,
-  languageNames: { en: "英語", es: "スペイン語", ja: "日本語" },
+  languageNames: { en: "英語", es: "スペイン語", it: "イタリア語", ja: "日本語" },
   or: "か",
   unreadNames: {
     Korean: "韓国語",
