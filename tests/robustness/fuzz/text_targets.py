@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -10,12 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
 
+from shared.speech.engines.kokoro import SpokenLanguage, read_romance_language
 from shared.speech.engines.text_interface import LONGEST_TEXT
+from shared.speech.text import english_form
 from shared.speech.text.accents import accent_phrases, words_of_phones
 from shared.speech.text.front_end import FrontEnd, read_sentences, split_sentences
+from shared.speech.text.languages import ITALIAN, SPANISH
 from shared.speech.text.normalisation import normalise
 from shared.speech.text.phonemes import phonemes, tones_of_phones
-from shared.speech.text.spoken_form import write_out
 from tests.robustness.fuzz.harness import UncleanError
 from tests.robustness.fuzz.mutation import mutated
 
@@ -34,14 +37,19 @@ def texts() -> st.SearchStrategy[bytes]:
 
 @contextmanager
 def reading_texts() -> Iterator[Callable[[bytes], str]]:
-    """Find what both engines would say, without saying it."""
+    """Find what the engines would say, without saying it."""
     front_end = FrontEnd()
-    _read_text(front_end, "四月一日にDiscordで会いましょう。".encode())
-    yield partial(_read_text, front_end)
+    romance = [read_romance_language(each) for each in (SPANISH, ITALIAN)]
+    _read_text(front_end, romance, "四月一日にDiscordで会いましょう。".encode())
+    yield partial(_read_text, front_end, romance)
 
 
-def _read_text(front_end: FrontEnd, data: bytes) -> str:
+def _read_text(front_end: FrontEnd, romance: list[SpokenLanguage], data: bytes) -> str:
     text = data.decode(errors="ignore")[:LONGEST_TEXT]
+    for write_out, symbols in [*romance, SpokenLanguage(english_form.write_out, str)]:
+        said = symbols(write_out(text))
+        if re.search("[0-9]", said):
+            raise UncleanError(f"digits that are not read: {said!r}"[:300])
     pieces = read_sentences(front_end, map(normalise, split_sentences(text)))
     spoken = [phonemes(reading) for reading in pieces]
     for each in spoken:

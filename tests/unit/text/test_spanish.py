@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from shared.speech.text.romance_form import RomanceForm
@@ -103,3 +105,13 @@ def test_numbers_and_signs_are_written_in_words(text: str, spoken: str) -> None:
 )
 def test_letters_have_the_sounds_of_castile(text: str, symbols: str) -> None:
     assert PHONES.symbols(FORM.write_out(text)) == symbols
+
+
+@pytest.mark.parametrize(
+    "text", ["1" * 2_000, "1." * 1_000, "a" * 2_000, "1 000 " * 333, "27/11/" * 333, "€1" * 1_000]
+)
+def test_no_text_takes_long_to_write_out(text: str) -> None:
+    begun = time.process_time()
+    PHONES.symbols(FORM.write_out(text))
+
+    assert time.process_time() - begun < 1.0
