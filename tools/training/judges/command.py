@@ -19,6 +19,7 @@ from typing import TypeVar
 from shared.characters.bundle_files import BundleError
 from shared.speech.signal.samples import resample
 from tools.training.decoder.features import RATE, Floats, read_speech
+from tools.training.judges import typed
 from tools.training.judges.blind_pairs import SECONDS, TRIALS, BlindPair, write_page
 from tools.training.judges.converter import BundleConverter, noise, room, telephone
 from tools.training.judges.judgement import (
@@ -139,9 +140,6 @@ def write_blind_pairs(name: str, places: JudgesFolders, against: Path | None) ->
 def judge_typed_text(
     ids: Sequence[str], places: JudgesFolders, page: Path, every: int | None = None
 ) -> str:
-    # Imported here: it needs the packages of Kokoro.
-    from tools.training.judges import typed  # noqa: PLC0415
-
     panel = gather(places.models)
     sentences = {language: lines[::every] for language, lines in typed.read_sentences().items()}
     bundles = bundles_of(ids, places.characters)
@@ -155,11 +153,11 @@ def write_typed(
     rows: Mapping[Key, Row], missing: Sequence[str], bundles: Sequence[Path], page: Path
 ) -> None:
     """Write the rows of all characters into a page, and those of each into its card."""
-    from tools.training.judges.typed import EXPLANATION  # noqa: PLC0415 - as above
-
     files = [(page, ())] + [(bundle / "MODEL_CARD.md", (bundle.name,)) for bundle in bundles]
     for file, names in files:
-        write_between(file, markdown(rows, missing, names, EXPLANATION), TYPED_BEGIN, TYPED_END)
+        write_between(
+            file, markdown(rows, missing, names, typed.EXPLANATION), TYPED_BEGIN, TYPED_END
+        )
 
 
 def as_it_is(wave: Floats) -> Floats:
