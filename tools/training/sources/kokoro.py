@@ -98,7 +98,8 @@ class Kokoro:
 
     def __init__(self) -> None:
         packages = KokoroPackages()
-        content, self._files = packages.read_network(), packages.read_files()
+        content = packages.read_network()
+        self._voices, self._symbols = packages.read_voices(), packages.read_symbols()
         parts = ModelParts(content)
         names = [name for node in parts.nodes for name in node.outputs]
         self._means = list(filter(_MEANS.fullmatch, names))
@@ -140,10 +141,10 @@ class Kokoro:
     def _run(
         self, mixture: Mixture, symbols: str, speed: float, outputs: Sequence[str]
     ) -> list[Samples]:
-        numbers = [self._files.symbols[each] for each in symbols if each in self._files.symbols]
+        numbers = [self._symbols[each] for each in symbols if each in self._symbols]
         inputs = {
             "tokens": np.array([[0, *numbers, 0]], np.int64),
-            "style": mixture.style(self._files.voices)[len(numbers) - 1][None],
+            "style": mixture.style(self._voices)[len(numbers) - 1][None],
             "speed": np.array([speed / mixture.tract], np.float32),
         }
         return self._session.run_all(inputs, outputs)
