@@ -92,7 +92,6 @@ class FaultyCloud:
         self.logs = folder / "logs"
         self.supervisor = Supervisor(self.logs)
         self.key_file = folder / "signing-key.json"
-        self.convert_environment: dict[str, str] = {}
         self._as_deployed = as_deployed
         self._options = (
             CloudOptions()
@@ -108,7 +107,7 @@ class FaultyCloud:
         module = "functions.convert" if self._as_deployed else CONVERT_WITH_BARRIERS
         command = [*prefix, sys.executable, "-m", module]
         url = f"http://127.0.0.1:{port}"
-        environment = {"PORT": str(port), **self.convert_environment, **changes}
+        environment = {"PORT": str(port), **changes}
         process = await self._start("convert", command, environment)
         await self.supervisor.wait_until_ready(process, f"{url}/readyz")
         return Instance(process, f"{url}/push")

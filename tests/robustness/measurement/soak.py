@@ -12,12 +12,11 @@ import argparse
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,18 +42,16 @@ from infra.local.commands.visitor import (
     Visitor,
     open_client,
 )
-from infra.local.configuration.environments import FIRESTORE_VARIABLE
 from infra.local.configuration.options import CloudOptions
 from tests.integration.served import SAMPLE
 from tests.robustness.faults.cloud import FaultyCloud, Instance, faulty_cloud
 from tests.robustness.measurement.fault_table import PAGE, with_faults
 from tests.robustness.measurement.leaks import find_leaks
 from tests.robustness.measurement.soak_figures import Figures, Visit, percentile
-from tests.support.proxy import Proxy
 from tools.benchmarks.report import Report, Table, with_figures
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator, Sequence
+    from collections.abc import Coroutine, Sequence
 
 
 FILES: Final = 6
@@ -327,34 +324,13 @@ async def soak(wish: argparse.Namespace) -> Figures:
     with tempfile.TemporaryDirectory(prefix="voice-avatar-soak-") as folder:
         async with AsyncExitStack() as stack:
             cloud = await stack.enter_async_context(faulty_cloud(find_emulators(), Path(folder)))
-            for _ in range(wish.hogs):
-                stack.enter_context(_hog())
             client = await stack.enter_async_context(open_client())
             convert = cloud.front.default["convert"].removesuffix("/push")
             api = await cloud.start_function("api", CONVERT_URL=convert)
             visitor = Visitor(client, api.url.rstrip("/"), cloud.voices)
-            if wish.store_delay_ms:
-                await _slow_down_the_store(cloud, stack, wish.store_delay_ms / 1000)
             victim = await cloud.start_convert()
             run = Soak(cloud, visitor, victim, await cloud.start_live(), wish.voices_per_second)
             return await run.run(wish.minutes * 60, wish.kill_every)
-
-
-@contextmanager
-def _hog() -> Iterator[None]:
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
-        try:
-            yield
-        finally:
-            process.kill()
-
-
-async def _slow_down_the_store(cloud: FaultyCloud, stack: AsyncExitStack, seconds: float) -> None:
-    proxy = Proxy(str(cloud.addresses.firestore), delay_seconds=seconds / 2)
-    await stack.enter_async_context(proxy)
-    cloud.convert_environment[FIRESTORE_VARIABLE] = proxy.address
-    lasting = await cloud.start_convert()
-    cloud.front.default["convert"] = lasting.url
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -382,10 +358,6 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--kill-every", type=float, default=20.0, help="seconds; 0 never")
     parser.add_argument("--voices-per-second", type=float, default=1.0)
-    text = "how many processes keep a processor busy beside the workers"
-    parser.add_argument("--hogs", type=int, default=0, help=text)
-    text = "how long Firestore takes to answer the conversion containers, in addition"
-    parser.add_argument("--store-delay-ms", type=float, default=0.0, help=text)
     text = "let voices drop instead, then load for --minutes, and see what is left of them"
     parser.add_argument("--leaks", action="store_true", help=text)
     parser.add_argument("--drops", type=int, default=5000, help="how many voices drop")
