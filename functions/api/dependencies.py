@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from functions.api.verifications import Verifications
     from functions.api.visitors import AppCheck, ClientNames, SignIn
     from functions.api.warmup import WarmUp
+    from shared.characters.manifest import CharacterManifest
     from shared.ports import Traces
     from shared.voices.store import VoiceStore
     from shared.voices.tickets import Tickets
@@ -73,6 +74,9 @@ class Dependencies:
 
     def client_name_of(self, request: Request) -> str:
         return self.client_names.name_of(self.limits.client_of(request))
+
+    def languages_of(self, character: CharacterManifest) -> list[str]:
+        return [each for each in character.text_languages if each in self.languages]
 
     async def read_voice(self, voice_id: str, authorization: str | None) -> Voice:
         """Read a voice that this visitor may use."""

@@ -201,10 +201,11 @@ class VoiceIntake:
 
     async def create_text(
         self, requested: NewTextVoice, visitor: CharacterChooser, client: str | None = None
-    ) -> Voice:
+    ) -> tuple[Voice, CharacterManifest]:
         """Create the document of a voice, store its text, and request its conversion.
 
-        `PassingError` if a service does not answer; then the client knows of no voice.
+        Returns the voice and its character. `PassingError` if a service does not answer; then the
+        client knows of no voice.
         """
         character, is_owner = await self.catalogue.choose(
             requested.character, VoiceSource.TEXT, visitor
@@ -230,7 +231,7 @@ class VoiceIntake:
             except PassingError:
                 await self._forget(voice)
                 raise
-        return voice
+        return voice, character
 
     def _encode(self, text: str) -> bytes:
         """Encode a text as UTF-8, unless it is certain that no character speaks it."""

@@ -81,10 +81,9 @@ async def create_voice(
     unread = ""
     async with api.warm_up.sending(api.catalogue.to_load(body.character if body else None)):
         if isinstance(body, schemas.NewTextVoice):
-            voice, upload = await api.intake.create_text(body, visitor, name), None
-            unread = divide(
-                body.text, api.languages, language_code(body.language or "")
-            ).unread_names
+            voice, character = await api.intake.create_text(body, visitor, name)
+            upload, reads = None, api.languages_of(character)
+            unread = divide(body.text, reads, language_code(body.language or "")).unread_names
         else:
             voice, signed = await api.intake.create(body or schemas.NewVoice(), visitor, name)
             upload = schemas.Upload(**asdict(signed))
@@ -310,7 +309,7 @@ def _facts(manifest: CharacterManifest, api: Dependencies) -> schemas.CharacterF
         text = schemas.TextFacts(
             max_characters=api.max_text_characters,
             styles=styles,
-            languages=[each for each in manifest.text_languages if each in api.languages],
+            languages=api.languages_of(manifest),
         )
     return schemas.CharacterFacts(
         id=manifest.id,

@@ -341,8 +341,11 @@ class CharacterManifest(Manifest):
         """The languages in which it speaks text where the built-in voice speaks all of its own."""
         if not self.takes_text:
             return ()
-        built_in = ("ja",) if self.engine == "style_bert_vits2" else ("ja", "en", "es", "it")
-        return self.languages or built_in
+        if self.languages:
+            return self.languages
+        if self.text is not None and self.text.engine == "kokoro":
+            return ("ja", "en", "es", "it")
+        return ("ja",) if self.engine == "style_bert_vits2" else ("ja", "en")
 
     @property
     def forbidden_uses(self) -> tuple[str, ...]:

@@ -772,7 +772,10 @@ class Api:
         return (await self._intake.create(NewVoice(), self._visitor, client))[0]
 
     async def speak(self, client: str) -> Voice:
-        return await self._intake.create_text(NewTextVoice(text="はい。"), self._visitor, client)
+        voice, _ = await self._intake.create_text(
+            NewTextVoice(text="はい。"), self._visitor, client
+        )
+        return voice
 
     async def accept(self, voice_id: str) -> None:
         voice = (await self._voices.read(voice_id)).voice

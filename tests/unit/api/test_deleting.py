@@ -142,7 +142,7 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(stage: Ap
     assert characters[1]["portrait_url"] is None
     style = {"id": 7, "name": "Calm", "speaker": None}
     assert (characters[2]["takes"], characters[2]["text"]["styles"]) == ("text", [style])
-    limits = {"max_characters": MAX_CHARACTERS, "styles": [], "languages": ["ja", "en", "es", "it"]}
+    limits = {"max_characters": MAX_CHARACTERS, "styles": [], "languages": ["ja", "en"]}
     assert (characters[3]["takes"], characters[3]["text"]) == ("both", limits)
     assert (await stage.http.get("/api/v1/characters/mei")).json() == characters[0]
     for name in ("nobody", new_character_id()):

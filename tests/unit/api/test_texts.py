@@ -61,9 +61,10 @@ async def test_a_text_is_stored_and_its_conversion_requested() -> None:
 
 
 async def test_the_answer_names_what_no_voice_reads_of_a_text() -> None:
-    answers = [(await post(ApiStage(), text=text)).json() for text in (TEXT, f"{TEXT}안녕하세요。")]
+    texts = (TEXT, f"{TEXT}안녕하세요。", "¿Dónde está la playa? Hello.")
+    answers = [(await post(ApiStage(), text=text)).json() for text in texts]
 
-    assert [answer["unread"] for answer in answers] == [None, "Korean"]
+    assert [answer["unread"] for answer in answers] == [None, "Korean", "Spanish"]
 
 
 async def test_the_text_is_in_no_document_message_or_log(
