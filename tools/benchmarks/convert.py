@@ -67,12 +67,10 @@ async def run(*, quick: bool) -> Report:
     rounds, processes = (3, 2) if quick else (15, 7)
     folder = ConvertSettings.model_fields["characters_dir"].default / CHARACTER
     loads = measure_loads(str(folder), processes)
-    memory_before = memory_megabytes()
     character = load_character(folder, ENGINES)
     async with results_bucket() as bucket, Decoder() as decoder:
         bench = Workbench(character, decoder, bucket)
         stages = await bench.measure(lengths, rounds)
-        memory_after = memory_megabytes()
         formats = bench.measure_formats(speech(TYPICAL_SECONDS)[::2], rounds)
     return Report(
         "convert",
@@ -90,7 +88,6 @@ async def run(*, quick: bool) -> Report:
             ),
         ),
         facts={
-            "memory that loading and converting took, MB": memory_after - memory_before,
             "memory that loading alone takes, MB": loads.megabytes,
             "character's graph, MB": len(character.graphs[ROLE].content) / 1e6,
             "shared encoder, MB": len(character.graphs[content_encoder.ROLE].content) / 1e6,
@@ -246,7 +243,3 @@ def _counted(spent: dict[str, float], stage: str) -> Iterator[None]:
 def _milliseconds_of(processes: Sequence[int]) -> float:
     figures = (Path(f"/proc/{process}/schedstat").read_text() for process in processes)
     return sum(int(figure.split()[0]) for figure in figures) / 1e6
-
-
-def memory_megabytes() -> float:
-    return float(psutil.Process().memory_info().rss / 1e6)

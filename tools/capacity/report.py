@@ -212,24 +212,23 @@ def calls(p: Parameters, rates: Iterable[int]) -> str:
 def quotas(p: Parameters) -> str:
     """Return the table of the steady voices a second at which each quota is met."""
     work = sum(p[f"processor.{name}"] for name in ("api", "on_upload", "converter"))
+    cpus = p["cloud_run.new_project_cpus"] * p["cloud_run.cpu_target"]
+    signed = p["quota.sign_blob"] / 60 / p["voice.signatures"]
+    index, ramp = (p[f"quota.firestore_{name}"] for name in ("index", "ramp"))
     written, writes = p["voice.documents_written"], p["quota.storage_writes"]
     met = {
-        "vCPU of a new project in a region, in the mean (raise `quota`)": (
-            p["cloud_run.new_project_cpus"] * p["cloud_run.cpu_target"] / work
-        ),
-        'signBlob calls (none with `signing.method = "hmac"`)': (
-            p["quota.sign_blob"] / 60 / p["voice.signatures"]
-        ),
+        "vCPU of a new project in a region, in the mean (raise `quota`)": cpus / work,
+        'signBlob calls (none with `signing.method = "hmac"`)': signed,
         # Each recording is written and emptied.
         "writes to the bucket uploads (`storage.shards`, by so many times)": writes / 2,
         "writes to the bucket results (likewise)": writes,
         "reads of the bucket uploads (likewise)": p["quota.storage_reads"],
-        "Firestore writes under the sweep's index (`SHARDS`, up to 30)": (
-            p["quota.firestore_index"] * p["deployed.index_parts"] / written
-        ),
-        "Firestore's ramp (passes: half as much again every five minutes)": (
-            p["quota.firestore_ramp"] * p["deployed.collections"] / written
-        ),
+        "Firestore writes under the sweep's index (`SHARDS`, up to 30)": index
+        * p["deployed.index_parts"]
+        / written,
+        "Firestore's ramp (passes: half as much again every five minutes)": ramp
+        * p["deployed.collections"]
+        / written,
     }
     rows = ((name, f"{rate:,.0f}") for name, rate in sorted(met.items(), key=lambda each: each[1]))
     columns = ("quota, by default and from a cold start", "met at voices a second")

@@ -15,32 +15,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]
 
 
-async def test_a_full_container_refuses_messages_at_once_and_loses_none(
-    cloud: FaultyCloud,
-) -> None:
-    small = await cloud.start_convert(CONCURRENCY="1", BACKLOG="1")
-    converting, waiting, sent_away = [await cloud.create_voice() for _ in range(3)]
-    cloud.barriers.hold(converting, "converting")
-    for voice_id, point in ((converting, "converting"), (waiting, "leased")):
-        cloud.front.pin(voice_id, small.url)
-        await cloud.upload(voice_id)
-        await cloud.barriers.arrival(voice_id, point)
-
-    cloud.front.pin(sent_away, small.url)
-    await cloud.upload(sent_away)
-    await cloud.front.answered(sent_away, 429)
-    # Another container has taken it, while the small one still has as much as it can hold.
-    elsewhere = await require_one_result(cloud, sent_away)
-    assert cloud.barriers.notes(waiting, "converting") == []
-    cloud.barriers.release(converting, "converting")
-
-    assert elsewhere.attempt == 1
-    for voice_id in (converting, waiting):
-        assert (await require_one_result(cloud, voice_id)).attempt == 1
-    await cloud.stop(small)
-    assert '"event": "overloaded"' in await small.log()
-
-
 async def test_a_voice_for_which_there_was_no_room_for_long_is_late_and_not_failed(
     cloud: FaultyCloud,
 ) -> None:
