@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
@@ -138,24 +138,6 @@ def finished(voice: Voice) -> Voice:
     )
     timings = {"decode": 1.5, "network": 20.0}
     return voices_of.finish(voice, now, voice.attempt, result, seconds=3.0, timings=timings)
-
-
-@asynccontextmanager
-async def warm_up_target() -> AsyncIterator[str]:
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            while True:
-                await reader.readuntil(b"\r\n\r\n")
-                writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
-                await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
 
 
 FIRST_ARRIVAL_SECONDS: Final = 15.0
@@ -390,8 +372,7 @@ async def running_api(firestore: str) -> AsyncIterator[Api]:
         # A busy process may close an idle connection just when the next request comes.
         limits = httpx.Limits(max_keepalive_connections=0)
         async with (
-            warm_up_target() as convert,
-            running(command, api_environment(convert, firestore, key), "/healthz") as server,
+            running(command, api_environment(firestore, key), "/healthz") as server,
             httpx.AsyncClient(base_url=server.url, timeout=COUNTS_SECONDS, limits=limits) as http,
         ):
             pid = (await http.get("/counts")).raise_for_status().json()["pid"]
@@ -406,17 +387,9 @@ def command(port: int) -> list[str]:
     ]
 
 
-def api_environment(convert: str, firestore: str, key: Path) -> dict[str, str]:
+def api_environment(firestore: str, key: Path) -> dict[str, str]:
     nowhere = f"http://{NOWHERE}"
-    addresses = Addresses(
-        api=nowhere,
-        on_upload=nowhere,
-        convert=convert,
-        dead_letter=nowhere,
-        sweep=nowhere,
-        storage=nowhere,
-        firestore=firestore,
-    )
+    addresses = Addresses(nowhere, nowhere, nowhere, nowhere, nowhere, nowhere, firestore)
     environments = deployable_environments(CloudOptions(wait_seconds=3600), addresses, key)
     # Each client has an address of its own, which a proxy forwards.
     more = {"STORAGE_EMULATOR_HOST": nowhere, "TRUSTED_PROXIES": "1"}
