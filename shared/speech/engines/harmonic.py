@@ -30,7 +30,6 @@ from shared.characters.manifest import MANIFEST, CharacterManifest, Pitch
 from shared.speech.engines import content_encoder
 from shared.speech.engines.content_encoder import ContentEncoder
 from shared.speech.engines.harmonic_graph import (
-    LOOKAHEAD,
     LOOKBACK,
     Noise,
     StreamContract,
@@ -64,7 +63,6 @@ from shared.speech.signal.streaming import History, RecentSpeech, StreamAnalysis
 
 _BLOCKS_PER_SECOND = 100
 _MOST_BLOCKS = 10  # that are analysed at once
-_AHEAD = LOOKAHEAD + 1  # frames that must have come in after those that are spoken
 
 
 class HarmonicStream:
@@ -81,6 +79,8 @@ class HarmonicStream:
         noise: Noise,
     ) -> None:
         self._voice = voice
+        # Frames that must have come in after those that are spoken.
+        self._ahead = voice.lookahead + 1
         self._rates = sample_rate, spoken_rate
         self._hop = spoken_rate // 100
         self._pitch = pitch
@@ -97,7 +97,7 @@ class HarmonicStream:
 
     @property
     def wanted(self) -> int:
-        frames = self._spoken + self._voice.frames + _AHEAD
+        frames = self._spoken + self._voice.frames + self._ahead
         return max(frames * self._block + self._analysis.delay - self._taken, 1)
 
     def push(self, samples: Samples) -> Samples:
@@ -122,9 +122,9 @@ class HarmonicStream:
 
     def _steps(self) -> list[Samples]:
         steps = []
-        while self._analysis.frames >= self._spoken + self._voice.frames + _AHEAD:
+        while self._analysis.frames >= self._spoken + self._voice.frames + self._ahead:
             first, end = self._spoken - 1, self._spoken + self._voice.frames
-            heard = self._analysis.hear(end + _AHEAD)
+            heard = self._analysis.hear(end + self._ahead)
             step = StreamStep(end, self._analysis.wave, *self._plan(heard, end), self._noise)
             voice = self._voice.speak(step)
             self._spoken = end
@@ -143,7 +143,7 @@ class HarmonicStream:
         now, ahead = slice(decided - heard.begin, end + 1 - heard.begin), end + 1 - heard.begin
         self._f0.append(contour[now])
         self._voicing.append(heard.track.voicing[now])
-        unknown = LOOKAHEAD - 1 - len(contour[ahead:])
+        unknown = self._voice.lookahead - 1 - len(contour[ahead:])
         later = (hold_edges(each[ahead:], 0, unknown) for each in (contour, heard.track.voicing))
         return (
             np.concatenate([self._f0.last(LOOKBACK + 1), next(later)]),

@@ -36,9 +36,6 @@ class Noise:
         return np.concatenate([self._stored[first:], *[self._stored] * laps])[:count]
 
 
-LOOKAHEAD = 12
-"""Frames after those that are spoken that the network listens to. Its receptive field reaches 28
-frames; without the last 16 of them, spectra differ by 0.4 dB from those with all."""
 LOOKBACK = 88  # frames up to the end of those that are spoken that a step says something about
 
 
@@ -47,7 +44,7 @@ class StreamStep:
     """Input of the next frames of a stream, up to frame `end` of the recording.
 
     `wave` returns the recording at 16 kHz between two samples, silence before it began. `f0` in Hz
-    and `voicing` are [LOOKBACK + LOOKAHEAD]; all but the last LOOKAHEAD - 1 are final.
+    and `voicing` are [LOOKBACK + lookahead]; all but the last lookahead - 1 are final.
     """
 
     end: int
@@ -62,6 +59,7 @@ HOPS_MORE = 3
 WAVE_BEFORE = 240
 WAVE_AFTER = 80
 LONGEST_STEP = 50  # frames at a time: half a second
+LONGEST_LOOKAHEAD = 30
 
 _INPUTS = frozenset({"wave", "f0", "voicing", "noise"})
 _TRIAL_HERTZ = 200
@@ -75,7 +73,7 @@ class StreamContract:
 
     def check(self, graph: Graph) -> None:
         frames = spoken_frames(graph, self._hop)
-        ahead = frames + LOOKAHEAD
+        ahead = frames + lookahead_of(graph, frames)
         states = state_shapes(graph)
         if len(states) > _STATES or sum(map(np.prod, states.values())) > _STATE_VALUES:
             raise BundleError(
@@ -106,6 +104,22 @@ def spoken_frames(graph: Graph, hop: int) -> int:
             f" {hop} up to {LONGEST_STEP * hop}, found {audio or 'no such output'}."
         )
     return size // hop
+
+
+def lookahead_of(graph: Graph, spoken: int) -> int:
+    """Count the frames after those that are spoken that a graph listens to.
+
+    A network's receptive field reaches 28 of them; without the last 16, spectra differ by 0.4 dB from
+    those with all.
+    """
+    voicing = graph.facts.inputs.get("voicing")
+    size = voicing.shape[-1] if voicing is not None and voicing.shape else None
+    if not isinstance(size, int) or not 2 <= size - spoken <= LONGEST_LOOKAHEAD:
+        raise BundleError(
+            f"{graph.file}: input 'voicing': expected {spoken} frames and 2 to"
+            f" {LONGEST_LOOKAHEAD} that follow, found {voicing or 'no such input'}."
+        )
+    return size - spoken
 
 
 def state_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
@@ -165,6 +179,7 @@ class StreamingGraph:
         self._session = session
         self._hop = hop
         self.frames = spoken_frames(graph, hop)
+        self.lookahead = lookahead_of(graph, self.frames)
         self._state = {
             name: np.zeros(shape, np.float32) for name, shape in state_shapes(graph).items()
         }
@@ -176,7 +191,9 @@ class StreamingGraph:
         begin = step.end - self.frames
         first = LOOKBACK - self.frames
         inputs = {
-            "wave": step.wave(HOP * begin - WAVE_BEFORE, HOP * (step.end + LOOKAHEAD) + WAVE_AFTER),
+            "wave": step.wave(
+                HOP * begin - WAVE_BEFORE, HOP * (step.end + self.lookahead) + WAVE_AFTER
+            ),
             "f0": step.f0[first - F0_BEFORE :],
             "voicing": step.voicing[first:],
             "noise": step.noise.read((begin - 1) * self._hop, hops * self._hop),

@@ -195,7 +195,8 @@ def changed(folder: Path, change: Callable[[ModelProto], None]) -> Path:
     ("name", "size", "sentence"),
     [
         ("audio", 2881, "a multiple of 240"),
-        ("audio", 240 * 11, r"input 'wave': expected float32 \[1, 4000\]"),
+        ("audio", 240 * 11, r"input 'noise': expected float32 \[1, 3360\]"),
+        ("voicing", 17, "input 'voicing': expected 16 frames and 2 to 30 that follow"),
         ("wave", 160, r"input 'wave': expected float32 \[1, 4800\]"),
         ("next_tail", 7, "output 'next_tail'"),
         ("phase", 2, "output 'next_phase'"),

@@ -27,8 +27,8 @@ from tools.training.decoder.network import (
     add_hops,
 )
 
-FRAMES = 16
-LOOKAHEAD = 12
+FRAMES = 12
+LOOKAHEAD = 4
 _HALF_HOP = OUTPUT_HOP // 2
 _TAIL_HOPS = 4  # that a frame speaks after its own two
 _FILTER_REACH = 7  # samples on either side of the low-pass filter
