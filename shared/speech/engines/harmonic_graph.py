@@ -59,7 +59,7 @@ HOPS_MORE = 3
 WAVE_BEFORE = 240
 WAVE_AFTER = 80
 LONGEST_STEP = 50  # frames at a time: half a second
-LONGEST_LOOKAHEAD = 30
+LOOKAHEADS = range(2, 31)  # frames
 
 _INPUTS = frozenset({"wave", "f0", "voicing", "noise"})
 _TRIAL_HERTZ = 200
@@ -109,15 +109,15 @@ def spoken_frames(graph: Graph, hop: int) -> int:
 def lookahead_of(graph: Graph, spoken: int) -> int:
     """Count the frames after those that are spoken that a graph listens to.
 
-    A network's receptive field reaches 28 of them; without the last 16, spectra differ by 0.4 dB from
-    those with all.
+    A network's receptive field reaches 28 of them; without the last 16, spectra differ by 0.4 dB
+    from those with all.
     """
     voicing = graph.facts.inputs.get("voicing")
     size = voicing.shape[-1] if voicing is not None and voicing.shape else None
-    if not isinstance(size, int) or not 2 <= size - spoken <= LONGEST_LOOKAHEAD:
+    if not isinstance(size, int) or size - spoken not in LOOKAHEADS:
         raise BundleError(
-            f"{graph.file}: input 'voicing': expected {spoken} frames and 2 to"
-            f" {LONGEST_LOOKAHEAD} that follow, found {voicing or 'no such input'}."
+            f"{graph.file}: input 'voicing': expected {spoken} frames and {LOOKAHEADS[0]} to"
+            f" {LOOKAHEADS[-1]} that follow, found {voicing or 'no such input'}."
         )
     return size - spoken
 
