@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from types import MappingProxyType
@@ -165,7 +166,8 @@ class Sentence(NamedTuple):
     seconds: float
 
 
-class SpokenLanguage(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SpokenLanguage:
     """Writes texts out in words and signs, and sentences of them in Kokoro's symbols."""
 
     write_out: Callable[[str], str]
@@ -342,6 +344,17 @@ def built_in(
     sample_rate: int = SAMPLE_RATE,
     gain: float = 1.0,
 ) -> KokoroEngine:
+    return KokoroEngine(
+        load(NOBODY, settings),
+        settings.front_end,
+        readers_of(settings),
+        sample_rate=sample_rate,
+        languages=languages,
+        gain=gain,
+    )
+
+
+def readers_of(settings: SessionSettings) -> dict[str, SentenceReader]:
     packages = KokoroPackages(settings.kokoro)
 
     def load_english() -> SpokenLanguage:
@@ -353,11 +366,4 @@ def built_in(
 
     readers = {ENGLISH: SentenceReader(load_english)}
     readers |= {each: SentenceReader(partial(load_romance, each)) for each in (SPANISH, ITALIAN)}
-    return KokoroEngine(
-        load(NOBODY, settings),
-        settings.front_end,
-        readers,
-        sample_rate=sample_rate,
-        languages=languages,
-        gain=gain,
-    )
+    return readers

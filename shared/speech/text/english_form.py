@@ -6,52 +6,23 @@ from typing import Final
 from shared.speech.text.latin_form import (
     ADDRESS,
     LAST_RULES,
+    Numerals,
     Replacement,
     address,
     compile_rules,
+    inflected,
     write_by_rules,
 )
-from shared.speech.text.spoken_form import pairs_of, read_table
+from shared.speech.text.spoken_form import lists_of, pairs_of, read_table
 
-_PAIRS: Final = pairs_of(read_table("en"))
-_NUMBERS = """
-    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
-    sixteen seventeen eighteen nineteen
-"""
-_ONES = _NUMBERS.split()
-_BEFORE_TY = "twen thir for fif six seven eigh nine"
-_TENS = ("", "", *(f"{ten}ty" for ten in _BEFORE_TY.split()))
-_SCALES = ("", "thousand", "million", "billion", "trillion")
-_MOST_DIGITS: Final = 15
+_TABLE: Final = read_table("en")
+_PAIRS, _LISTS = pairs_of(_TABLE), lists_of(_TABLE)
+_COUNTING: Final = Numerals(_TABLE)
+cardinal, digits = _COUNTING.cardinal, _COUNTING.digits
 _IRREGULAR = {"one": "first", "two": "second", "three": "third", "five": "fifth"}
 _IRREGULAR |= {"eight": "eighth", "nine": "ninth", "twelve": "twelfth"}
-_YEAR = "January February March April May June July August September October November December"
-_MONTHS = _YEAR.split()
-_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
+_MONTHS, _DAYS = _LISTS["months"], _LISTS["days"]
 _LAST_MONTH, _LAST_DAY, _LAST_HOUR, _LAST_MINUTE = 12, 31, 24, 59
-
-
-def cardinal(number: int) -> str:
-    """Write a number that is not negative in words; one without a name digit by digit."""
-    if len(str(number)) > _MOST_DIGITS:
-        return digits(str(number))
-    if number < len(_ONES):
-        return _ONES[number]
-    words: list[str] = []
-    for scale in _SCALES:
-        number, group = divmod(number, 1_000)
-        hundreds, rest = divmod(group, 100)
-        said = [_ONES[hundreds], "hundred"] if hundreds else []
-        if rest >= len(_ONES):
-            said.append(_TENS[rest // 10])
-            rest %= 10
-        said += [_ONES[rest]] if rest else []
-        words = [*said, *([scale] if said and scale else []), *words]
-    return " ".join(words)
-
-
-def digits(text: str) -> str:
-    return " ".join(_ONES[int(digit)] for digit in text)
 
 
 def ordinal(number: int) -> str:
@@ -79,26 +50,13 @@ def number_in_words(text: str) -> str:
     return f"{said} point {digits(decimals)}" if decimals else said
 
 
-_CURRENCIES: Final = {
-    "$": ("dollar", "dollars", "cent"),
-    "€": ("euro", "euros", "cent"),
-    "£": ("pound", "pounds", "penny"),
-    "¥": ("yen", "yen", ""),
-    "₩": ("won", "won", ""),
-    "₹": ("rupee", "rupees", "paisa"),
-    "US$": ("US dollar", "US dollars", "cent"),
-    "A$": ("Australian dollar", "Australian dollars", "cent"),
-    "C$": ("Canadian dollar", "Canadian dollars", "cent"),
-    "R$": ("real", "reais", "centavo"),
-    "CHF": ("Swiss franc", "Swiss francs", "centime"),
-}
+_CURRENCIES: Final = _PAIRS["currencies"]
 _CODES: Final = _PAIRS["codes"]
 _AMOUNT_SCALES: Final = _PAIRS["amount_scales"]
 _UNITS: Final = _PAIRS["units"]
 _ANY_UNIT = f"(?i:{'|'.join(sorted(map(re.escape, _UNITS), key=len, reverse=True))})"
 _ANY_SCALE = "|".join(_AMOUNT_SCALES)
 _HALF_DAY = r"([apAP])\.?[mM]\b(?:\.(?!\s*$|\s[A-Z]))?"
-_UNCHANGED = frozenset({"hertz", "kilohertz", "megahertz", "gigahertz"})
 _ABBREVIATIONS: Final = _PAIRS["abbreviations"]
 _BEFORE_NUMBERS: Final = _PAIRS["before_numbers"]
 _SIGNS: Final = _PAIRS["signs"]
@@ -113,35 +71,30 @@ _MONARCHS += "|Peter|Catherine|Alexander|Nicholas|Frederick|Benedict|Paul|John|F
 _NUMBER = r"(?<!\d)(?>\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?)"  # without a way back
 
 
+def counted(number: str, noun: str) -> str:
+    is_plural = float(number.replace(",", "")) != 1
+    return f"{number_in_words(number)} {inflected(noun, plural=is_plural)}"
+
+
 def amount(sign: str, number: str, scale: str | None = None) -> str:
-    one, many, cent = _CURRENCIES[sign]
+    noun, _, cent = _CURRENCIES[sign].partition("/")
     if scale:
-        return f"{number_in_words(number)} {_AMOUNT_SCALES[scale.lower()]} {many}"
+        scale = _AMOUNT_SCALES[scale.lower()]
+        return f"{number_in_words(number)} {scale} {inflected(noun, plural=True)}"
     whole, _, decimals = number.replace(",", "").partition(".")
     if len(decimals) not in (0, 2) or (decimals and not cent):
-        return f"{number_in_words(number)} {many}"
-    said = f"{cardinal(int(whole))} {one if int(whole) == 1 else many}"
+        return f"{number_in_words(number)} {inflected(noun, plural=True)}"
     cents = int(decimals or 0)
     if not cents:
-        return said
-    of_cents = f"{cardinal(cents)} {plural_of(cent, cents)}"
-    return f"{said} and {of_cents}" if int(whole) else of_cents
-
-
-def plural_of(unit: str, count: float) -> str:
-    if count == 1 or unit in _UNCHANGED:
-        return unit
-    if unit in ("foot", "penny", "paisa"):
-        return {"foot": "feet", "penny": "pence", "paisa": "paise"}[unit]
-    first, _, rest = unit.partition(" per ")
-    return f"{first}s per {rest}" if rest else f"{unit}s"
+        return counted(whole, noun)
+    of_cents = counted(str(cents), cent)
+    return f"{counted(whole, noun)} and {of_cents}" if int(whole) else of_cents
 
 
 def quantity(found: re.Match[str]) -> str:
     if found[2] in ("G", "S", "H"):
         return found[0]
-    count = float(found[1].replace(",", ""))
-    return f"{number_in_words(found[1])} {plural_of(_UNITS[found[2].lower()], count)}"
+    return counted(found[1], _UNITS[found[2].lower()])
 
 
 def full_date(number: int, month: int, day: int) -> str:
@@ -205,7 +158,7 @@ def mixed_fraction(whole: str, above: str, below: str) -> str:
 def span(found: re.Match[str]) -> str:
     """Read `Mon-Fri` and `Jan–Mar`."""
     names = [
-        next((name for name in (*_DAYS.split(), *_MONTHS) if name.startswith(each)), "")
+        next((name for name in (*_DAYS, *_MONTHS) if name.startswith(each)), "")
         for each in found.groups()
     ]
     return " to ".join(names) if all(names) else found[0]
@@ -245,7 +198,7 @@ _SPOKEN: tuple[tuple[str, Replacement], ...] = (
      lambda found: f" {amount(found[1], found[2], found[3])}"),
     (rf"(?<![$€£¥₩₹\d])({_NUMBER})\s?([$€£¥₩₹])(?!\d)", lambda found: amount(found[2], found[1])),
     (rf"({_NUMBER})\s?¢",
-     lambda found: f"{found[1]} {plural_of('cent', float(found[1].replace(',', '')))}"),
+     lambda found: counted(found[1], "cent(s)")),
     ((r"\b(\d{4})([-/])(\d{1,2})\2(\d{1,2})"
      r"(?:T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b"), iso_date),
     (r"\b(\d{1,2})([/.])(\d{1,2})\2(\d{4})\b", slashed_date),

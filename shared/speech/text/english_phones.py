@@ -13,6 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.speech.text.spoken_form import lists_of, read_table
+
 Entry = str | dict[str, str | None]  # the symbols of a word, or those of each part of speech
 
 _PRIMARY, _SECONDARY = _STRESSES = ("ˈ", "ˌ")
@@ -25,24 +27,13 @@ _LONGEST_ACRONYM = 5
 _LONGEST_WORD = 40
 
 
-def _words(table: str) -> frozenset[str]:
-    return frozenset(table.split())
-
-
-_DETERMINERS = _words("""
-    a an the this that these those my your his her its our their some any no every each another of
-    in for with by from on one two several many more most own new good big little old great no
-    's""")
-_BEFORE_VERBS = _words("""
-    to will would can could should shall may might must not never always often also please i you we
-    they he she it who let's don't doesn't didn't can't couldn't won't wouldn't shouldn't i'll
-    you'll we'll they'll he'll she'll it'll i'd you'd we'd they'd and""")
-_PERFECT = _words("""
-    have has had having i've you've we've they've he's she's it's was were been be being is are get
-    got already hadn't haven't hasn't wasn't weren't just""")
-_THIRD = _words("he she it who")
-_PAST = _words("yesterday ago last once when then before earlier had did was were")
-_PREDICATE = _words("is are was were be been very so too as quite more most how")
+_LISTS: Final = lists_of(read_table("en"))
+_DETERMINERS = frozenset(_LISTS["determiners"])
+_BEFORE_VERBS = frozenset(_LISTS["before_verbs"])
+_PERFECT = frozenset(_LISTS["perfect"])
+_THIRD = frozenset(_LISTS["third"])
+_PAST = frozenset(_LISTS["past"])
+_PREDICATE = frozenset(_LISTS["predicate"])
 
 _TOKENS = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*'?|[.,!?]")
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

@@ -2,10 +2,10 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
-from shared.speech.text.spoken_form import read_pairs, separate_numbers
+from shared.speech.text.spoken_form import lists_of, read_pairs, separate_numbers
 
 Replacement: TypeAlias = str | Callable[[re.Match[str]], str]
 Rules: TypeAlias = tuple[tuple[re.Pattern[str], Replacement], ...]
@@ -29,9 +29,60 @@ _MANY_DIGITS = re.compile(r"\d{1000}(?=\d)")  # Python converts at most 4,300 di
 _PLAIN = str.maketrans(
     dict(zip("‘’‛“”„«»‐‑‒~〜～、。\n\r\t", '\'\'\'"""""---~~~,.   ', strict=True))
 )
+_ENDING = re.compile(r"\((?:(\w*)\|)?(\w*)\)")
+_MOST_DIGITS: Final = 15
 _WRITTEN = re.compile(r"[^\w\s'.,!?\"-]|_")
 _PAUSES = re.compile(r"[\s,]*,[\s,]*")
 _BEFORE_END = re.compile(r"[\s,]+(?=[.!?])|^[\s,]+|(?<=[.!?]),")
+
+
+def substitute(rules: Iterable[tuple[str, str]], text: str) -> str:
+    for pattern, instead in rules:
+        text = re.sub(pattern, instead, text)
+    return text
+
+
+def inflected(noun: str, *, plural: bool) -> str:
+    """Write `euro(s)` or `metr(o|i)` for one, or for more."""
+    return _ENDING.sub(lambda found: found[2] if plural else found[1] or "", noun)
+
+
+class Numerals:
+    """Writes numbers in the words of a language's file."""
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        lists, words = lists_of(table), table["words"]
+        self._scales: Sequence[tuple[int, str, str]] = table["scales"]
+        self._agreement: Sequence[tuple[str, str]] = table["agreement"]
+        self._hundred: str = words["hundred"]
+        self._hundreds = lists["hundreds"]
+        small, tens = lists["small"], lists["tens"]
+        compounds = [f"{ten}{words['ten']}{one}" for ten in tens for one in small[:10]]
+        rules = table["compounds"]
+        self._under_hundred = [*small, *(substitute(rules, each) for each in compounds)]
+
+    def cardinal(self, number: int) -> str:
+        """Write a number that is not negative in words; one without a name digit by digit."""
+        if len(str(number)) > _MOST_DIGITS:
+            return self.digits(str(number))
+        for zeros, one, many in self._scales:
+            count, rest = divmod(number, 10**zeros)
+            if count:
+                said = one if count == 1 else self.before_scale(count) + many
+                return f"{said} {self.cardinal(rest)}" if rest else said
+        hundred, rest = divmod(number, 100)
+        if not hundred:
+            return self._under_hundred[rest]
+        if number == 100:  # noqa: PLR2004 - Spanish has a word for it
+            return self._hundred
+        said = self._hundreds[hundred - 1]
+        return f"{said} {self._under_hundred[rest]}" if rest else said
+
+    def digits(self, text: str) -> str:
+        return " ".join(self._under_hundred[int(digit)] for digit in text)
+
+    def before_scale(self, number: int) -> str:
+        return substitute(self._agreement, f"{self.cardinal(number)}|").replace("|", "")
 
 
 def compile_rules(rules: Iterable[tuple[str, Replacement]]) -> Rules:

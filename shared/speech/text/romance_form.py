@@ -1,20 +1,23 @@
 """The spoken form of Spanish and Italian: one list of rules, and a table of words for each."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from shared.speech.text.latin_form import (
     ADDRESS,
     LAST_RULES,
+    Numerals,
     Replacement,
     address,
     compile_rules,
+    inflected,
+    substitute,
     write_by_rules,
 )
-from shared.speech.text.spoken_form import is_day, pairs_of, read_pairs
+from shared.speech.text.spoken_form import is_day, lists_of, pairs_of, read_pairs
 
-_MOST_DIGITS, _LAST_HOUR, _LAST_MINUTE, _NOON, _LARGEST_DENOMINATOR = 15, 24, 59, 12, 10
+_LAST_HOUR, _LAST_MINUTE, _NOON, _LARGEST_DENOMINATOR = 24, 59, 12, 10
 _EVENING, _THIS_CENTURY = 8, 50
 _YEARS: Final = range(1900, 2100)
 _NUMBER: Final = (  # thousands as in English, thousands with dots, and decimals with either sign
@@ -31,18 +34,6 @@ _ACRONYM = re.compile(
     r"(?<!\w)[A-ZÑ]{2,5}(?!\w)|(?<![\w'])[B-DF-HJ-NP-TV-XZb-df-hj-np-tv-xz](?![\w'])"
 )
 _PRONOUNCEABLE = re.compile(r"[^AEIOU]?(?:[AEIOU]{1,2}[^AEIOU]{1,2})*[AEIOU]{1,2}[NSLRDZT]?")
-_ENDING = re.compile(r"\((?:(\w*)\|)?(\w*)\)")
-
-
-def substitute(rules: Iterable[tuple[str, str]], text: str) -> str:
-    for pattern, instead in rules:
-        text = re.sub(pattern, instead, text)
-    return text
-
-
-def inflected(noun: str, *, plural: bool) -> str:
-    """Write `euro(s)` or `metr(o|i)` for one, or for more."""
-    return _ENDING.sub(lambda found: found[2] if plural else found[1] or "", noun)
 
 
 class RomanceForm:
@@ -52,12 +43,9 @@ class RomanceForm:
         self.words: Mapping[str, str] = table["words"]
         self._table = table
         self._pairs = pairs_of(table)
-        lists: Mapping[str, str] = table["lists"]
-        self._lists = {name: words.split() for name, words in lists.items()}
-        small, tens = self._lists["small"], self._lists["tens"]
-        compounds = [f"{ten}{self.words['ten']}{one}" for ten in tens for one in small[:10]]
-        rules = table["compounds"]
-        self._under_hundred = [*small, *(substitute(rules, each) for each in compounds)]
+        self._lists = lists_of(table)
+        numerals = Numerals(table)
+        self.cardinal, self.digits = numerals.cardinal, numerals.digits
         self._numbered = re.compile(rf"(?i)\b(?:{table['patterns']['numbered']}) $")
         self._rules = compile_rules(self._spoken(table["patterns"]))
 
@@ -67,27 +55,6 @@ class RomanceForm:
         written = write_by_rules(text, self._rules, self.power, self.mixed_fraction, number)
         is_shouted = written.isupper() and " " in written
         return written if is_shouted else _ACRONYM.sub(self.spelled, written)
-
-    def cardinal(self, number: int) -> str:
-        """Write a number that is not negative in words; one without a name digit by digit."""
-        if len(str(number)) > _MOST_DIGITS:
-            return self.digits(str(number))
-        scales: Sequence[tuple[int, str, str]] = self._table["scales"]
-        for zeros, one, many in scales:
-            count, rest = divmod(number, 10**zeros)
-            if count:
-                said = one if count == 1 else self.agree(self.cardinal(count), "") + many
-                return f"{said} {self.cardinal(rest)}" if rest else said
-        hundred, rest = divmod(number, 100)
-        if not hundred:
-            return self._under_hundred[rest]
-        if number == 100:  # noqa: PLR2004 - Spanish has a word for it
-            return self.words["hundred"]
-        said = self._lists["hundreds"][hundred - 1]
-        return f"{said} {self._under_hundred[rest]}" if rest else said
-
-    def digits(self, text: str) -> str:
-        return " ".join(self._under_hundred[int(digit)] for digit in text)
 
     def ordinal(self, number: int, ending: str = "o") -> str:
         listed = self._lists["ordinals"]
@@ -112,9 +79,8 @@ class RomanceForm:
         return f"{said} {self.words['comma' if sign == ',' else 'point']} {rest}"
 
     def agree(self, numeral: str, noun: str) -> str:
-        """Put a numeral before a noun, or before thousands: veintiún mil, una hora."""
-        agreed = substitute(self._table["agreement"], f"{numeral}|{noun}")
-        return agreed.replace("|", " ").strip()
+        """Put a numeral before a noun: una hora."""
+        return substitute(self._table["agreement"], f"{numeral}|{noun}").replace("|", " ")
 
     def counted(self, number: str, noun: str) -> str:
         return self.agree(self.number(number), inflected(noun, plural=number != "1"))

@@ -21,6 +21,13 @@ def read_table(language: str) -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name(f"{language}.toml").read_text("utf-8"))
 
 
+def lists_of(table: Mapping[str, Any]) -> dict[str, list[str]]:
+    lists: Mapping[str, str] = table["lists"]
+    return {
+        name: [word.replace("_", " ") for word in words.split()] for name, words in lists.items()
+    }
+
+
 def pairs_of(table: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     return {name: read_pairs(pairs) for name, pairs in table["pairs"].items()}
 

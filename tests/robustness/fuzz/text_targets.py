@@ -19,6 +19,7 @@ from shared.speech.text.front_end import FrontEnd, read_sentences, split_sentenc
 from shared.speech.text.languages import ITALIAN, SPANISH
 from shared.speech.text.normalisation import normalise
 from shared.speech.text.phonemes import phonemes, tones_of_phones
+from shared.speech.text.spoken_form import write_out
 from tests.robustness.fuzz.harness import UncleanError
 from tests.robustness.fuzz.mutation import mutated
 
@@ -46,8 +47,8 @@ def reading_texts() -> Iterator[Callable[[bytes], str]]:
 
 def _read_text(front_end: FrontEnd, romance: list[SpokenLanguage], data: bytes) -> str:
     text = data.decode(errors="ignore")[:LONGEST_TEXT]
-    for write_out, symbols in [*romance, SpokenLanguage(english_form.write_out, str)]:
-        said = symbols(write_out(text))
+    for language in [*romance, SpokenLanguage(english_form.write_out, str)]:
+        said = language.symbols(language.write_out(text))
         if re.search("[0-9]", said):
             raise UncleanError(f"digits that are not read: {said!r}"[:300])
     pieces = read_sentences(front_end, map(normalise, split_sentences(text)))

@@ -15,6 +15,7 @@ from shared.speech.engines.kokoro import (
     cut_sentences,
     first_breath,
     has_sound,
+    readers_of,
     symbols_of_phrases,
     symbols_of_text,
 )
@@ -213,6 +214,20 @@ def test_each_part_of_a_text_is_spoken_in_its_language(
     symbols = {number: symbol for symbol, number in SYMBOLS.items()}
     said = ["".join(symbols[n] for n in each["tokens"][0][1:-1]) for each in network.given]
     assert said == spoken
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "symbols"),
+    [("es", "Son las 9:00.", "sˈon las nwˈeβe."), ("it", "Sono le 9:00.", "sˈono le nˈove.")],
+)
+def test_further_languages_are_read_once_and_shared(language: str, text: str, symbols: str) -> None:
+    settings = SessionSettings()
+    first, second = (readers_of(settings)[language] for _ in range(2))
+
+    (sentence,) = first.read(text)
+    assert second.read(text) == [sentence]
+    assert sentence.symbols == symbols
+    assert 1.0 < sentence.seconds < 2.0
 
 
 def test_long_english_sentences_are_cut_at_commas_and_short_ones_are_joined() -> None:
