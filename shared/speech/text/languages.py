@@ -109,7 +109,8 @@ def divide(
 
 
 _SENTENCES = re.compile(r".*?(?:[。．！？!?…\r\n]+[」』）)\"”’']*\s*|\.[)\"”’']*\s+|$)", re.DOTALL)
-_LATIN_WORD = re.compile(r"(?<!\w)[^\W\d_]+(?:['’][^\W\d_]+)*(?!\w)")
+# Parts of addresses, and of words with a hyphen (`e-mail`), are no words of a language.
+_LATIN_WORD = re.compile(r"(?<![\w@./-])[^\W\d_]+(?:['’][^\W\d_]+)*(?![\w@/-]|\.\w)")
 _TOKENS = re.compile(r"\d[\d.,:/]*[A-Za-z%/]*|.", re.DOTALL)
 
 _LATIN, _KANA_SCRIPT, _HAN, _GREEK = "LATIN", "KANA", "HAN", "GREEK"
