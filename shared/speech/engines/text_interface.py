@@ -200,4 +200,5 @@ def _unreadable(what: str, languages: Sequence[str]) -> TextError:
 
 
 def _names(languages: Sequence[str]) -> str:
-    return " or ".join(LANGUAGES[language] for language in languages)
+    *first, last = (LANGUAGES[language] for language in languages)
+    return f"{', '.join(first)} or {last}" if first else last

@@ -42,6 +42,7 @@ def runs(text: str, **options: object) -> str:
         ("Ciao. Come stai? Oggi è bello.", "it:Ciao. Come stai? Oggi è bello."),
         ("Il treno è in ritardo. ¿Y el autobús?", "it:Il treno è in ritardo. |es:¿Y el autobús?"),
         ("Ciao", "en:Ciao"),
+        ("Il treno costa 12,50 €.", "it:Il treno costa 12,50 €."),
         ("In Roma we ate pasta al dente con gusto.", "en:In Roma we ate pasta al dente con gusto."),
         ("Gracias", "en:Gracias"),
         ("Los Angeles and Las Vegas", "en:Los Angeles and Las Vegas"),

@@ -1,8 +1,8 @@
 """Typed sentences as characters speak them, judged by words and naturalness.
 
 Kokoro speaks each sentence once, and every character converts that where the services do so. Both
-the sentence and what is understood of it are written out in English words, or in the kana that
-Japanese is read as, before they are compared: a recogniser writes `$3.50` or `three dollars and
+the sentence and what is understood of it are written out in words, or in the kana that Japanese is
+read as, before they are compared: a recogniser writes `$3.50` or `three dollars and
 fifty cents` as it likes, and kanji or kana.
 """
 
@@ -29,7 +29,7 @@ from tools.training.judges.judgement import ErrorRate, Key, Row, compare
 from tools.training.judges.panel import Panel
 
 EXPLANATION: Final = (
-    "Wrong: words of English and kana of Japanese, both written out, that Whisper base understands"
+    "Wrong: words and kana of Japanese, both written out, that Whisper base understands"
     " differently. Distill-MOS and DNSMOS guess listeners' marks from 1 to 5."
 )
 _TEXTS: Final = Path(__file__).parents[1] / "sources" / "texts"
@@ -90,8 +90,11 @@ def judge_typed(
 def words_wrong(sentence: str, understood: str, language: str, front_end: TextReader) -> ErrorRate:
     if language == ENGLISH:
         sentence, understood = map(english_form.write_out, (sentence, understood))
-    else:
+    elif language == JAPANESE:
         sentence, understood = (read_kana(text, front_end) for text in (sentence, understood))
+    else:
+        write_out = kokoro.read_romance_language(language).write_out
+        sentence, understood = map(write_out, (sentence, understood))
     return compare(sentence, understood, language)
 
 
@@ -103,5 +106,10 @@ def read_kana(text: str, front_end: TextReader) -> str:
 def read_sentences() -> dict[str, list[str]]:
     return {
         language: (_TEXTS / file).read_text("utf-8").splitlines()
-        for language, file in (("en", "typed_en.txt"), ("ja", "judge_ja.txt"))
+        for language, file in (
+            ("en", "typed_en.txt"),
+            ("es", "typed_es.txt"),
+            ("it", "typed_it.txt"),
+            ("ja", "judge_ja.txt"),
+        )
     }
