@@ -29,7 +29,7 @@ from tools.training.judges.judgement import ErrorRate, Key, Row, compare
 from tools.training.judges.panel import Panel
 
 EXPLANATION: Final = (
-    "Wrong: words and kana of Japanese, both written out, that Whisper base understands"
+    "Wrong: words, and kana of Japanese, all written out, that Whisper base understands"
     " differently. Distill-MOS and DNSMOS guess listeners' marks from 1 to 5."
 )
 _TEXTS: Final = Path(__file__).parents[1] / "sources" / "texts"
