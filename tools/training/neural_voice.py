@@ -1,7 +1,7 @@
 """Teaches a decoder and its neural head together, and writes them into a character's bundle.
 
-    python -m tools.training.neural_voice ID RECORDINGS --pairs FOLDER --readers FOLDER
-        [--whisper MODEL] [--steps N]
+    python -m tools.training.neural_voice ID RECORDINGS --readers FOLDER [--pairs FOLDER]
+        [--whisper MODEL PROJECTION] [--steps N]
 
 The folders are those of `tools.training.adaptation`. Decoder and head learn the sound of the
 recordings itself: by distances of spectra, by networks that tell recordings from what is spoken,
@@ -293,7 +293,7 @@ def main(arguments: Sequence[str]) -> int:
     add = parser.add_argument
     add("character", metavar="ID")
     add("recordings", type=Path)
-    add("--pairs", type=Path, required=True, metavar="FOLDER")
+    add("--pairs", type=Path, metavar="FOLDER")
     add("--readers", type=Path, required=True, metavar="FOLDER")
     add("--whisper", type=Path, nargs=2, metavar=("MODEL", "PROJECTION"))
     add("--steps", type=int, default=_STEPS)
@@ -305,7 +305,7 @@ def main(arguments: Sequence[str]) -> int:
         whisper = load_encoder(read_encoder_weights(model))
         encoder = EncoderNetwork(whisper, Projection.load(projection))
     try:
-        own, pairs = spoken_in(options.recordings), pairs_in(options.pairs)
+        own, pairs = spoken_in(options.recordings), pairs_in(options.pairs) if options.pairs else []
         people = readers_in(options.readers)
         lessons, voices = prepare(SharedEncoder.of(bundle), own, pairs, people)
     except RecordingsError as error:

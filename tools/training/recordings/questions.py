@@ -43,7 +43,7 @@ class TrainingFolders:
 
 FOLDERS = TrainingFolders(
     REPOSITORY / "characters",
-    REPOSITORY / "characters" / "ned",
+    REPOSITORY / "characters" / "mei",
     REPOSITORY / ".training" / "recordings",
 )
 

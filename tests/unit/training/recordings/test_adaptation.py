@@ -30,7 +30,7 @@ def places(tmp_path: Path, man: Floats) -> AdaptationFolders:
     for number in range(2):
         part = man[number * 4 * RATE : (number + 1) * 4 * RATE]
         write_speech(tmp_path / "others" / str(number) / "said.wav", part)
-    bundle = copy_bundle("ned", tmp_path / "characters")
+    bundle = copy_bundle("mei", tmp_path / "characters")
     return AdaptationFolders(bundle, tmp_path / "work", tmp_path / "others")
 
 

@@ -41,7 +41,7 @@ def nobody(question: str) -> str:
 
 
 def places_in(folder: Path) -> TrainingFolders:
-    return TrainingFolders(folder / "characters", ROOT / "characters" / "ned", folder / "work")
+    return TrainingFolders(folder / "characters", ROOT / "characters" / "mei", folder / "work")
 
 
 def run(folder: Path, *arguments: str, ask: Callable[[str], str] = nobody) -> int:

@@ -32,7 +32,7 @@ from tools.training.recordings.work_folder import TrainingProgress, WorkFolder
 @pytest.fixture(scope="module")
 def ear() -> SharedEncoder:
     torch.set_num_threads(1)
-    return SharedEncoder.of(CHARACTERS / "ned")
+    return SharedEncoder.of(CHARACTERS / "mei")
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from shared.characters.manifest import read_manifest
-from tests.unit.training.conftest import CHARACTERS, RATE, Floats, copy_bundle, write_speech
+from tests.unit.training.conftest import RATE, Floats, copy_bundle, write_speech
 from tools.training.content.encoder import EncoderNetwork, Projection, WhisperEncoder
 from tools.training.content.shared_encoder import SharedEncoder
 from tools.training.judges.converter import BundleConverter
-from tools.training.neural_voice import SoundObjective, learn, pairs_in, prepare, put_into
+from tools.training.neural_voice import SoundObjective, learn, main, pairs_in, prepare, put_into
 from tools.training.recordings.lessons import Pair
 from tools.training.recordings.usable_speech import Utterance
 from tools.training.recordings.work_folder import RecordingsError
@@ -48,10 +48,12 @@ def test_a_character_learns_the_sound_of_recordings_and_is_heard_live_as_before(
     np.testing.assert_allclose(converter.heard(man[: 2 * RATE]), live, atol=1e-3)
 
 
-def test_recordings_that_are_too_short_are_refused(man: Floats) -> None:
-    short = [said(man[: RATE // 2])]
-    with pytest.raises(RecordingsError, match="expected recordings of more than a second"):
-        prepare(SharedEncoder.of(CHARACTERS / "mei"), short, [], {"en_1": short})
+def test_a_training_needs_no_pairs_and_refuses_recordings_that_are_too_short(
+    man: Floats, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_speech(tmp_path / "1-2-3.wav", man[: RATE // 2])
+    assert main(["mei", str(tmp_path), "--readers", str(tmp_path)]) == 1
+    assert "expected recordings of more than a second" in capsys.readouterr().err
 
 
 def test_a_pair_without_two_channels_is_refused(man: Floats, tmp_path: Path) -> None:
