@@ -62,7 +62,7 @@ def test_hina_comes_first_so_that_she_is_who_speaks_when_nobody_is_chosen() -> N
         ("hina", 10, "Apache-2.0", "Koniwa", ["Kokoro-82M"]),
         ("mei", 15, "CC-BY-3.0", "Nagoya Institute of Technology", []),
         # Ned's licence wants its text and its names to go with what is made of the voice.
-        ("ned", 8, "MIT-Festival", "Kevin Lenzo", ["Permission is", "Copyright (c) 1999-2001"]),
+        ("ned", 10, "MIT-Festival", "Kevin Lenzo", ["Permission is", "Copyright (c) 1999-2001"]),
     ],
 )
 def test_a_bundle_is_small_and_credits_the_voice(

@@ -30,7 +30,14 @@ def places(tmp_path: Path, man: Floats) -> AdaptationFolders:
     for number in range(2):
         part = man[number * 4 * RATE : (number + 1) * 4 * RATE]
         write_speech(tmp_path / "others" / str(number) / "said.wav", part)
+    # Ned's decoder without his head, as he is heard while somebody speaks, as high as he speaks.
     bundle = copy_bundle("mei", tmp_path / "characters")
+    manifest, his = (
+        json.loads((folder / "character.json").read_text("utf-8"))
+        for folder in (bundle, CHARACTERS / "ned")
+    )
+    (bundle / "character.json").write_text(json.dumps(manifest | {"pitch": his["pitch"]}), "utf-8")
+    put_into(bundle, load_network(CHARACTERS / "ned" / "harmonic_stream.onnx", size=SIZE))
     return AdaptationFolders(bundle, tmp_path / "work", tmp_path / "others")
 
 
