@@ -6,6 +6,7 @@ from typing import Final
 from shared.speech.text.latin_form import (
     ADDRESS,
     LAST_RULES,
+    ROMAN,
     Numerals,
     Replacement,
     address,
@@ -63,8 +64,7 @@ _SIGNS: Final = _PAIRS["signs"]
 _COMPARED: Final = _PAIRS["compared"]
 _FRACTIONS: Final = {2: "half", 3: "third", 4: "quarter"}
 _LARGEST_DENOMINATOR: Final = 10
-_NUMERALS = "I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII XVIII XIX XX"
-_ROMAN = _NUMERALS.split()
+_ROMAN = ROMAN[1:21]
 _MONARCHS = "Henry|Louis|Charles|George|Edward|James|William|Richard|Elizabeth|Napoleon|Philip"
 _MONARCHS += "|Peter|Catherine|Alexander|Nicholas|Frederick|Benedict|Paul|John|Francis|Leo|Pius"
 

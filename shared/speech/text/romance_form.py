@@ -7,6 +7,7 @@ from typing import Any, Final
 from shared.speech.text.latin_form import (
     ADDRESS,
     LAST_RULES,
+    ROMAN,
     Numerals,
     Replacement,
     address,
@@ -29,7 +30,6 @@ _THOUSANDS = re.compile(r"\d{1,3}(?:\.\d{3})+(?:,\d+)?")
 _CODES: Final = read_pairs("US$ $  USD $  EUR €  GBP £  JPY ¥  CHF ₣")
 _ANY_CODE, _ANY_CURRENCY = r"US\$|\b(?:USD|EUR|GBP|JPY|CHF)\b", "[$€£¥₩₹₣]"
 _ROMAN: Final = r"(?=[IVX])X{0,3}(?:IX|IV|V?I{0,3})"
-_ROMAN_VALUES: Final = {"I": 1, "V": 5, "X": 10}
 _ACRONYM = re.compile(
     r"(?<!\w)[A-ZÑ]{2,5}(?!\w)|(?<![\w'])[B-DF-HJ-NP-TV-XZb-df-hj-np-tv-xz](?![\w'])"
 )
@@ -149,12 +149,7 @@ class RomanceForm:
         return (f"{whole} {self.words['and']} " if whole else "") + f"{above}/{below}"
 
     def roman(self, found: re.Match[str]) -> str:
-        values = [_ROMAN_VALUES[each] for each in found["roman"]]
-        following = [*values[1:], 0]
-        number = sum(
-            -value if value < after else value
-            for value, after in zip(values, following, strict=True)
-        )
+        number = ROMAN.index(found["roman"])
         before, after = found["before"] or "", found["after"] or ""
         ending = "a" if (before or after).endswith(("a", "bel", "ón")) else "o"
         if after:
