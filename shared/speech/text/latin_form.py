@@ -15,11 +15,11 @@ ADDRESS: Final = (
     r"|\b[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.(?:com|org|net|edu|gov|io|dev|app|info|uk|jp|es|it|html?"
     r"|md|py|[jt]s|txt|pdf|exe|zip|json|csv|png|jpg|mp[34]|wav)\b(?:/[!-~]*[A-Za-z0-9/])?"
 )
-ROMAN: Final = [
+ROMAN: Final = tuple(
     ten + one
     for ten in ("", "X", "XX", "XXX")
     for one in ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")
-]
+)
 """The Roman number at its place, from 1 to 39."""
 
 _LETTERS: Final = read_pairs("ß ss  Ł L  ł l  ø o  Ø O  æ ae  œ oe  đ d  ð d  þ th  ı i")

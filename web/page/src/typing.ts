@@ -88,7 +88,8 @@ export class Typing {
     this.#left.classList.toggle("over", count > most);
     const languages = character?.text?.languages ?? [];
     const named = languages.map((each) => words.languageNames[each] ?? each);
-    this.#text.placeholder = words.textHint(named.join(words.or));
+    const joined = new Intl.ListFormat(words.language, { type: "disjunction" }).format(named);
+    this.#text.placeholder = words.textHint(joined);
     this.#renderStyles(character, words);
     for (const wish of WISHES) {
       const value = wishText(wish, this.#sliders[wish].valueAsNumber, words);

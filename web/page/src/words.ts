@@ -25,7 +25,6 @@ const en = {
   textHint: (languages: string) =>
     languages === "" ? "Type a sentence." : `Type a sentence in ${languages}.`,
   languageNames: { en: "English", es: "Spanish", it: "Italian", ja: "Japanese" } as Record<string, string>,
-  or: " or ",
   unreadNames: {} as Record<string, string>,
   unread: (names: string) => `Left out, because no voice here reads it: ${names}.`,
   textLength: (count: string, most: string) => `${count} of ${most} characters`,
@@ -239,7 +238,6 @@ const ja: Words = {
   textHint: (languages) =>
     `読み上げてほしい文を${languages === "" ? "" : `${languages}で`}入力してください。`,
   languageNames: { en: "英語", es: "スペイン語", it: "イタリア語", ja: "日本語" },
-  or: "か",
   unreadNames: {
     Korean: "韓国語",
     Chinese: "中国語",
