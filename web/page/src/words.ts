@@ -24,7 +24,10 @@ const en = {
   text: "Your text",
   textHint: (languages: string) =>
     languages === "" ? "Type a sentence." : `Type a sentence in ${languages}.`,
-  languageNames: { en: "English", es: "Spanish", it: "Italian", ja: "Japanese" } as Record<string, string>,
+  languageNames: { en: "English", es: "Spanish", it: "Italian", ja: "Japanese" } as Record<
+    string,
+    string
+  >,
   unreadNames: {} as Record<string, string>,
   unread: (names: string) => `Left out, because no voice here reads it: ${names}.`,
   textLength: (count: string, most: string) => `${count} of ${most} characters`,
