@@ -272,7 +272,8 @@ class TestTheWholeService:
             answer = requests.request(
                 method, signed["url"], headers=signed["headers"], timeout=SECONDS
             )
-            assert answer.status_code == 403
+            # The local storage server signs no deletions, so it refuses the method.
+            assert answer.status_code == (405 if method == "DELETE" else 403)
         elsewhere = signed["url"].replace(mine["voice_id"], other["voice_id"])
         to_results = signed["url"].replace(UPLOADS_BUCKET, RESULTS_BUCKET)
         for url in (elsewhere, to_results, signed["url"].partition("?")[0]):
