@@ -10,7 +10,7 @@ from numpy.random import default_rng  # imported here, because numpy loads it la
 from shared.characters.bundle_files import BundleError
 from shared.runtime.quoting import quoted
 from shared.speech.graphs.bundle import Graph, GraphContract, TensorContract
-from shared.speech.graphs.onnx_files import with_weights_of
+from shared.speech.graphs.onnx_files import Tensor, with_weights_of
 from shared.speech.graphs.sessions import GraphSession, Provider, SessionSettings
 from shared.speech.signal.pitch import HOP
 from shared.speech.signal.sound import Samples
@@ -95,9 +95,14 @@ class StreamContract:
         ).check(graph)
 
 
+def last_size(tensor: Tensor | None) -> int | str | None:
+    """Return a fixed size, the name of one that varies, or None if nothing is known of it."""
+    return tensor.shape[-1] if tensor is not None and tensor.shape else None
+
+
 def spoken_frames(graph: Graph, hop: int) -> int:
     audio = graph.facts.outputs.get("audio")
-    size = audio.shape[-1] if audio is not None and audio.shape else None
+    size = last_size(audio)
     if not isinstance(size, int) or size % hop or not 0 < size // hop <= LONGEST_STEP:
         raise BundleError(
             f"{graph.file}: output 'audio': expected a fixed number of samples, a multiple of"
@@ -113,7 +118,7 @@ def lookahead_of(graph: Graph, spoken: int) -> int:
     from those with all.
     """
     voicing = graph.facts.inputs.get("voicing")
-    size = voicing.shape[-1] if voicing is not None and voicing.shape else None
+    size = last_size(voicing)
     if not isinstance(size, int) or size - spoken not in LOOKAHEADS:
         raise BundleError(
             f"{graph.file}: input 'voicing': expected {spoken} frames and {LOOKAHEADS[0]} to"

@@ -14,7 +14,7 @@ from shared.speech.text.latin_form import (
     inflected,
     write_by_rules,
 )
-from shared.speech.text.spoken_form import lists_of, pairs_of, read_table
+from shared.speech.text.spoken_form import is_day, lists_of, pairs_of, read_table
 
 _TABLE: Final = read_table("en")
 _PAIRS, _LISTS = pairs_of(_TABLE), lists_of(_TABLE)
@@ -23,7 +23,7 @@ cardinal, digits = _COUNTING.cardinal, _COUNTING.digits
 _IRREGULAR = {"one": "first", "two": "second", "three": "third", "five": "fifth"}
 _IRREGULAR |= {"eight": "eighth", "nine": "ninth", "twelve": "twelfth"}
 _MONTHS, _DAYS = _LISTS["months"], _LISTS["days"]
-_LAST_MONTH, _LAST_DAY, _LAST_HOUR, _LAST_MINUTE = 12, 31, 24, 59
+_NOON, _LAST_HOUR, _LAST_MINUTE = 12, 24, 59
 
 
 def ordinal(number: int) -> str:
@@ -116,10 +116,6 @@ def slashed_date(found: re.Match[str]) -> str:
     return full_date(number, month, day) if is_day(month, day) else found[0]
 
 
-def is_day(month: int, day: int) -> bool:
-    return 1 <= month <= _LAST_MONTH and 1 <= day <= _LAST_DAY
-
-
 def time_of_day(found: re.Match[str]) -> str:
     hour, minute, half = int(found[1]), int(found[2]), found[3]
     if hour > _LAST_HOUR or minute > _LAST_MINUTE:
@@ -128,7 +124,7 @@ def time_of_day(found: re.Match[str]) -> str:
     if minute:
         said += f" {'oh ' if minute < 10 else ''}{cardinal(minute)}"  # noqa: PLR2004
     elif not half:
-        said += " o'clock" if 1 <= hour <= _LAST_MONTH else " hundred"
+        said += " o'clock" if 1 <= hour <= _NOON else " hundred"
     return f"{said} {half[0].upper()} M" if half else said
 
 
