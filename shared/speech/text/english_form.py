@@ -209,6 +209,7 @@ _SPOKEN: tuple[tuple[str, Replacement], ...] = (
     (r"(?<!\d )\b([AP])M(?:(?=\d)|\s(?=\d{1,2}:))(\d{1,2}(?::\d\d)?)(?![\d:.])", r"\2 \1M"),
     ((r"(?i)\b(\d{1,2}(?::\d\d)?\s?(?:[ap]\.?m\b\.?)?)\s?[-–~]\s?"
      r"(?=\d{1,2}(?::\d\d|\s?[ap]\.?m\b))"), r"\1 to "),
+    (rf"\b(\d{{1,2}})\.(?=\d\d\s?{_HALF_DAY})", r"\1:"),
     (rf"\b(\d{{1,2}}):(\d{{2}})(?::\d{{2}})?(?:\s?{_HALF_DAY})?", time_of_day),
     (rf"\b(\d{{1,2}})\s?{_HALF_DAY}",
      lambda found: f"{cardinal(int(found[1]))} {found[2].upper()} M"),

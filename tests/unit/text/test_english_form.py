@@ -21,6 +21,7 @@ from shared.speech.text.english_form import cardinal, ordinal, write_out, year
         ("July 4, 1776 and 27 November",
          "July fourth, seventeen seventy six and twenty seventh of November"),
         ("At 7:45 p.m. or 10:05 or 9am.", "At seven forty five P M or ten oh five or nine A M."),
+        ("Mr Fox and Prof Lee at 10.30 a.m.", "Mister Fox and Professor Lee at ten thirty A M."),
         ("At 10:00 and 14:00.", "At ten o'clock and fourteen hundred."),
         ("-5°C and 70°F", "minus five degrees Celsius and seventy degrees Fahrenheit"),
         ("5-10 people, the 4-2 win", "five to ten people, the four to two win"),

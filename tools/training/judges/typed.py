@@ -6,6 +6,7 @@ read as, before they are compared: a recogniser writes `$3.50` or `three dollars
 fifty cents` as it likes, and kanji or kana.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,7 @@ EXPLANATION: Final = (
 )
 _TEXTS: Final = Path(__file__).parents[1] / "sources" / "texts"
 _DIGITS: Final = frozenset("0123456789")
+_PARTED: Final = re.compile(r"\d+(?:(?::|[ -](?=\d{3}))\d+)+")  # times and telephone numbers
 
 
 class RememberedSpeech(TextEngineWrapper):
@@ -88,6 +90,9 @@ def judge_typed(
 
 
 def words_wrong(sentence: str, understood: str, language: str, front_end: TextReader) -> ErrorRate:
+    for number in _PARTED.findall(sentence):
+        digits = "[ :.-]?".join(re.findall(r"\d", number))
+        understood = re.sub(rf"(?<!\d){digits}(?!\d)", number, understood)
     if language == ENGLISH:
         sentence, understood = map(english_form.write_out, (sentence, understood))
     elif language == JAPANESE:
