@@ -20,8 +20,7 @@ _TABLE: Final = read_table("en")
 _PAIRS, _LISTS = pairs_of(_TABLE), lists_of(_TABLE)
 _COUNTING: Final = Numerals(_TABLE)
 cardinal, digits = _COUNTING.cardinal, _COUNTING.digits
-_IRREGULAR = {"one": "first", "two": "second", "three": "third", "five": "fifth"}
-_IRREGULAR |= {"eight": "eighth", "nine": "ninth", "twelve": "twelfth"}
+_IRREGULAR: Final = _PAIRS["ordinals"]
 _MONTHS, _DAYS = _LISTS["months"], _LISTS["days"]
 _NOON, _LAST_HOUR, _LAST_MINUTE = 12, 24, 59
 
@@ -51,7 +50,6 @@ def number_in_words(text: str) -> str:
     return f"{said} point {digits(decimals)}" if decimals else said
 
 
-_CURRENCIES: Final = _PAIRS["currencies"]
 _CODES: Final = _PAIRS["codes"]
 _AMOUNT_SCALES: Final = _PAIRS["amount_scales"]
 _UNITS: Final = _PAIRS["units"]
@@ -61,12 +59,10 @@ _HALF_DAY = r"([apAP])\.?[mM]\b(?:\.(?!\s*$|\s[A-Z]))?"
 _ABBREVIATIONS: Final = _PAIRS["abbreviations"]
 _BEFORE_NUMBERS: Final = _PAIRS["before_numbers"]
 _SIGNS: Final = _PAIRS["signs"]
-_COMPARED: Final = _PAIRS["compared"]
 _FRACTIONS: Final = {2: "half", 3: "third", 4: "quarter"}
 _LARGEST_DENOMINATOR: Final = 10
 _ROMAN = ROMAN[1:21]
-_MONARCHS = "Henry|Louis|Charles|George|Edward|James|William|Richard|Elizabeth|Napoleon|Philip"
-_MONARCHS += "|Peter|Catherine|Alexander|Nicholas|Frederick|Benedict|Paul|John|Francis|Leo|Pius"
+_MONARCHS = "|".join(_LISTS["monarchs"])
 
 _NUMBER = r"(?<!\d)(?>\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?)"  # without a way back
 
@@ -77,7 +73,7 @@ def counted(number: str, noun: str) -> str:
 
 
 def amount(sign: str, number: str, scale: str | None = None) -> str:
-    noun, _, cent = _CURRENCIES[sign].partition("/")
+    noun, _, cent = _PAIRS["currencies"][sign].partition("/")
     if scale:
         scale = _AMOUNT_SCALES[scale.lower()]
         return f"{number_in_words(number)} {scale} {inflected(noun, plural=True)}"
@@ -185,7 +181,8 @@ _SPOKEN: tuple[tuple[str, Replacement], ...] = (
      lambda found: f"{_BEFORE_NUMBERS[found[1].lower()]} "),
     (r"#(?=\d)", "number "),
     (r"(?<=[\w)])\s?(?:[-=]{1,3}>|→)\s?(?=[\w(])", " to "),
-    (r"(?<=[\w)]) ?([<>]=?|[≤≥≦≧≠]) ?(?=[\w(-])", lambda found: f" {_COMPARED[found[1]]} "),
+    (r"(?<=[\w)]) ?([<>]=?|[≤≥≦≧≠]) ?(?=[\w(-])",
+     lambda found: f" {_PAIRS['compared'][found[1]]} "),
     (rf"\b({_CODE})\s?(?={_NUMBER})", lambda found: _CODES[found[1]]),
     (rf"({_NUMBER})\s?({_CODE})\b", lambda found: _CODES[found[2]] + found[1]),
     (rf"([$€£¥])\s?({_NUMBER})\s?[-–]\s?\1?(?=\d)", r"\2 to \1"),

@@ -27,13 +27,10 @@ _LONGEST_ACRONYM = 5
 _LONGEST_WORD = 40
 
 
-_LISTS: Final = lists_of(read_table("en"))
-_DETERMINERS = frozenset(_LISTS["determiners"])
-_BEFORE_VERBS = frozenset(_LISTS["before_verbs"])
-_PERFECT = frozenset(_LISTS["perfect"])
-_THIRD = frozenset(_LISTS["third"])
-_PAST = frozenset(_LISTS["past"])
-_PREDICATE = frozenset(_LISTS["predicate"])
+_DETERMINERS, _BEFORE_VERBS, _PERFECT, _THIRD, _PAST, _PREDICATE = (
+    frozenset(lists_of(read_table("en"))[name])
+    for name in ("determiners", "before_verbs", "perfect", "third", "past", "predicate")
+)
 
 _TOKENS = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*'?|[.,!?]")
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -242,12 +239,10 @@ _WEAK: Final = {"AH0": "ə", "ER0": "əɹ"}
 _FIRST_LETTER, _END_OF_WORD, _UNKNOWN_LETTER = 3, 2, 1
 _BEGIN, _END, _FIRST_PHONE = 2, 3, 4
 _MOST_PHONES = 30
-_PHONES: Final = (
-    *("AA0", "AA1", "AA2", "AE0", "AE1", "AE2", "AH0", "AH1", "AH2", "AO0", "AO1", "AO2", "AW0"),
-    *("AW1", "AW2", "AY0", "AY1", "AY2", "B", "CH", "D", "DH", "EH0", "EH1", "EH2", "ER0", "ER1"),
-    *("ER2", "EY0", "EY1", "EY2", "F", "G", "HH", "IH0", "IH1", "IH2", "IY0", "IY1", "IY2", "JH"),
-    *("K", "L", "M", "N", "NG", "OW0", "OW1", "OW2", "OY0", "OY1", "OY2", "P", "R", "S", "SH", "T"),
-    *("TH", "UH0", "UH1", "UH2", "UW", "UW0", "UW1", "UW2", "V", "W", "Y", "Z", "ZH"),
+_PHONES: Final = tuple(
+    name + stress
+    for name in _NAMES.split()
+    for stress in (("", *"012") if name == "UW" else "012" if name[0] in "AEIOU" else ("",))
 )
 
 

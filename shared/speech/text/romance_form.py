@@ -18,7 +18,7 @@ from shared.speech.text.latin_form import (
 )
 from shared.speech.text.spoken_form import is_day, lists_of, pairs_of, read_pairs
 
-_LAST_HOUR, _LAST_MINUTE, _NOON, _LARGEST_DENOMINATOR = 24, 59, 12, 10
+_LAST_HOUR, _LAST_MINUTE, _NOON = 24, 59, 12
 _EVENING, _THIS_CENTURY = 8, 50
 _YEARS: Final = range(1900, 2100)
 _NUMBER: Final = (  # thousands as in English, thousands with dots, and decimals with either sign
@@ -90,11 +90,11 @@ class RomanceForm:
         if scale:
             said = self.agree(self.number(number), scale)
             return f"{said} {self.words['of']} {inflected(noun, plural=True)}"
-        if not cent or not re.fullmatch(r"\d[\d.]*[.,]\d\d", number):
+        if not cent or not re.fullmatch(r"\d[\d.,]*[.,]\d\d", number):
             return self.counted(number, noun)
-        whole, decimals = number[:-3], str(int(number[-2:]))
+        whole, decimals = re.sub("[.,]", "", number[:-3]), str(int(number[-2:]))
         cents = self.counted(decimals, cent) if decimals != "0" else ""
-        if not int(whole.replace(".", "")):
+        if not int(whole):
             return cents or self.counted("0", noun)
         return self.counted(whole, noun) + (f" {self.words['cents']} {cents}" if cents else "")
 
@@ -102,6 +102,10 @@ class RomanceForm:
         if found[2] in ("G", "S", "H", "M", "T"):
             return found[0]
         return self.counted(found[1], self._pairs["units"][found[2].lower()])
+
+    def rate(self, found: re.Match[str]) -> str:
+        unit = inflected(self._pairs["units"][found[2].lower()], plural=False) if found[2] else ""
+        return f"{found[1]} {self.words['by']} {unit}"
 
     def date(self, day: str, month: str, year: str = "", time: str | None = None) -> str | None:
         if not is_day(int(month), int(day)):
@@ -117,20 +121,36 @@ class RomanceForm:
         return of.join(said) + (f", {time}" if time else "")
 
     def slashed(self, found: re.Match[str]) -> str:
-        """Read `1/2` as a fraction and `27/11` as a day, as far as one can tell."""
-        first, second = int(found[1]), int(found[2])
-        if not 0 < first < second <= _LARGEST_DENOMINATOR:
-            parts = f"{self.cardinal(first)} {self.cardinal(second)}"
-            return self.date(found[1], found[2]) or parts
-        part = self._lists["parts"][second - 2]
-        return part if second == 2 else self.counted(found[1], part)  # noqa: PLR2004 - a half
+        parts = " ".join(self.cardinal(int(part)) for part in found.groups())
+        return self.date(found[1], found[2]) or parts
+
+    def fraction(self, found: re.Match[str]) -> str:
+        """Read `2 1/2 kg` and `1/2 hora`; a day such as `11/9` stays as it is."""
+        whole, above, below, unit, noun = found.groups()
+        if int(above) >= int(below):
+            return found[0]
+        many = self._pairs["units"][unit.lower()] if unit else noun or ""
+        one = inflected(many, plural=False)
+        if whole and noun:
+            one = substitute(self._table["singular"], noun)
+        said = self.counted(above, self._lists["parts"][int(below) - 2])
+        is_half = below == "2"
+        if is_half:
+            is_feminine = self.agree(self.cardinal(1), one).startswith(("una", "un'"))
+            said = self._lists["parts"][0][:-1] + ("a" if is_feminine else "o")
+        if whole:
+            several = one if whole == "1" else inflected(many, plural=True)
+            counted = self.agree(self.number(whole), several) if several else self.number(whole)
+            return f"{counted} {self.words['and']} {said}"
+        of = f" {self.words['of']}" if unit and not is_half else ""
+        return f"{said}{of} {one}".rstrip()
 
     def clock(self, found: re.Match[str]) -> str:
         hour, minute = int(found["hour"]), int(found["minute"] or 0)
         if hour > _LAST_HOUR or minute > _LAST_MINUTE:
             return found[0]
         said = self.counted(str(hour), self._pairs["units"]["h"]).replace("un' ", "una ")
-        if minute or found["half"] or not found["unit"]:
+        if minute or found["half"] or (hour % _LAST_HOUR and not found["unit"]):
             said = said.rpartition(" ")[0]
         if minute:
             said += f" {self.words['and']} {self.cardinal(minute)}"
@@ -146,7 +166,7 @@ class RomanceForm:
         return f" {self.words['power']} {minus}{exponent.lstrip('+-')}"
 
     def mixed_fraction(self, whole: str, above: str, below: str) -> str:
-        return (f"{whole} {self.words['and']} " if whole else "") + f"{above}/{below}"
+        return f"{whole} {above}/{below}".lstrip()
 
     def roman(self, found: re.Match[str]) -> str:
         number = ROMAN.index(found["roman"])
@@ -186,10 +206,17 @@ class RomanceForm:
         dot = r"\b(?:\.(?!\s*$|\s[A-Z]))?"
         half = rf"(?:\s?(?P<half>[aApP])\.?\s?[mM]{dot})"
         unit = rf"(?:\s?(?P<unit>h|hrs?|horas|ore){dot})"
+        any_unit = rf"(?:(?i:{_any(pairs['units'])})(?!['\w]))"
+        measured = rf"(?:{_ANY_CURRENCY}|%|{any_unit})"
+        noun = rf"(?!(?:{'|'.join(self._lists['other_words'])})\b)[a-zñáéíóúàèìòù]"
         return (
             *((pattern, instead) for pattern, instead in self._table["further"]),
             (rf"(?<![\w.@-])(?:{_any(pairs['abbreviations'])})(?!\w)",
              lambda found: pairs["abbreviations"][found[0]]),
+            (r"\b(?:[A-Z]\.){2,}", lambda found: found[0].replace(".", " ")),
+            (r"(?<=\d)(?:o\s?| o)(?=[CF]\b)", "°"),
+            (r"(?<!\w)([-–−]\d\d?)o\b", r"\1°"),
+            (r"(?<![\d'])(\d{1,3})['′](?![\w'])", r"\1 min"),
             (ADDRESS, lambda found: address(found[0], *names)),
             (r"(?<=\d) (?=(?:\d{3} )?000(?!\d))", ""),
             ((r"\b(\d{4})-(\d{1,2})-(\d{1,2})"
@@ -197,12 +224,20 @@ class RomanceForm:
              lambda found: self.date(found[3], found[2], found[1], found[4]) or found[0]),
             (r"(?<![\d/.-])(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d\d)(?![\d/-]|\.\d)",
              lambda found: self.date(found[1], found[3], found[4]) or found[0]),
+            (r"(?<![\d/.-])(0?[1-9]|1[0-2])/((?:19|20)\d\d)(?![\d/])",
+             lambda found: f"{months[int(found[1]) - 1]}{of}{found[2]}"),
+            (r"(?i)(?<=[aei]l )(\d\d?)/(\d\d?)(?![\w/]| d[ei])",
+             lambda found: self.date(found[1], found[2]) or found[0]),
             (rf"(?i)(?<!\d)1(?:°|[ºo]\b)?{of}(?=(?:{any_month})\b)", f"{words['first']}{of}"),
             (rf"(?i)(?<=\d )(?:{of.strip()} )?({short})\b\.?",
              lambda found: of.lstrip()
              + next(month for month in months if month[:3] == found[1].lower())),
             (rf"({_ANY_CODE})\s?(?={_NUMBER})|(?<=\d)\s?({_ANY_CODE})",
              lambda found: _CODES[found[1] or found[2]]),
+            ((rf"(?<![\w./])(?:(\d+) )?([1-9])/([2-9]|10)(?:\s?({any_unit})"
+              rf"|\s({noun}(?(1){patterns['plural']}|\w\w+))\b)?(?![\w/])"), self.fraction),
+            (rf"(?<=\d)(\s?{measured})?\s?[-–]\s?(?={_NUMBER}\s?{measured})", rf"\1{to}"),
+            (rf"(?<=\d)(\s?{measured})/(?:({any_unit})|(?=\w))", self.rate),
             (rf"({_ANY_CURRENCY})\s?{number}\s?[-–]\s?\1?(?=\d)", rf"\2{to}\1"),
             (rf"(?<![\w)])[-–−](?={_ANY_CURRENCY}|[.,]?\d)|(?<=[=(+])\s?-(?=[a-z]\b)", minus),
             (rf"({_ANY_CURRENCY})\s?{number}{scale}",
@@ -225,18 +260,17 @@ class RomanceForm:
              lambda found: f" {words['point']} ".join(map(self.number, found[0].split(".")))),
             (r"(?<!\w)(\d+)\.?([oa])\b(?!')", lambda found: self.ordinal(int(found[1]), found[2])),
             (r"(?<![\w.,-])(\d|10)°(?=\s[a-z]{4})", lambda found: self.ordinal(int(found[1]))),
-            (r"(?<![\w./])(\d+) (?=[1-9]/[2-9]\b)", rf"\1 {words['and']} "),
             (r"(?<![\w.])(\d{1,3})/(\d{1,3})(?![\w/])", self.slashed),
             (r"(?<=[\w)])\^(-?\w+)", lambda found: self.power(found[1])),
             (r"(?<=[\w)])\s−\s(?=[\w(])|(?<=\d)\s?[-−]\s?(?=\d+(?:[.,]\d+)?\s?=)", minus),
             ("−", "-"),
             (r"(?<=\d)\s?[-–]\s?(?=\d)", to),
             (r"(?<=\d)\s?°\s?([CF])\b", lambda found: f"°{found[1].lower()}"),
-            (rf"(?<![A-Za-z]){number}\s?((?i:{_any(pairs['units'])}))(?!['\w])", self.quantity),
+            (r"(?:(?<=\d)\s?|(?<=\w)\s)[x×]\s?(?=\d)", f" {words['by']} "),
+            (rf"(?<![A-Za-z]){number}\s?({any_unit})", self.quantity),
             ((rf"\b(?:(?P<before>(?i:{patterns['numbered']})|[A-Z]\w*[a-zñ]) )?(?P<roman>{_ROMAN})"
               rf"(?![\w'])(?(before)| (?P<after>{patterns['after_roman']})\b)"), self.roman),
             (r"(?<=[A-Za-z])(?=\d)", " "),
-            (r"(?<=\d)\s?[x×]\s?(?=\d)", f" {words['by']} "),
             (r"(?<![\d.])[.,](\d+)\b", lambda found: f" {words['comma']} {self.digits(found[1])} "),
             (rf"{number}(?: (?P<noun>[a-zñáéíóú]{{3,}})\b)?", self.before_noun),
             (f"[{re.escape(''.join(pairs['signs']))}]",
