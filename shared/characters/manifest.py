@@ -298,10 +298,10 @@ class Manifest(_Strict):
     voice.
     """
     languages: Annotated[
-        tuple[Literal["en", "es", "it", "ja"], ...],
+        tuple[Literal["en", "es", "it", "ja", "pt"], ...],
         Field(strict=False),
         AfterValidator(_with_japanese),
-        Expected('["ja"], or "ja" and some of "en", "es" and "it" in any order'),
+        Expected('["ja"], or "ja" and some of "en", "es", "it" and "pt" in any order'),
     ] = ()
     """The languages in which it speaks text, the usual one first; empty for those of its engine."""
     origin: Origin | None = None
@@ -344,7 +344,7 @@ class CharacterManifest(Manifest):
         if self.languages:
             return self.languages
         if self.text is not None and self.text.engine == "kokoro":
-            return ("ja", "en", "es", "it")
+            return ("ja", "en", "es", "it", "pt")
         return ("ja",) if self.engine == "style_bert_vits2" else ("ja", "en")
 
     @property

@@ -36,15 +36,7 @@ from shared.speech.text import english_form
 from shared.speech.text.accents import AccentPhrase, accent_phrases
 from shared.speech.text.duration import estimate_seconds, phone_of
 from shared.speech.text.front_end import Reading, TextReader, read_text
-from shared.speech.text.languages import (
-    ENGLISH,
-    ITALIAN,
-    JAPANESE,
-    LANGUAGES,
-    SPANISH,
-    Division,
-    divide,
-)
+from shared.speech.text.languages import ENGLISH, JAPANESE, LANGUAGES, ROMANCE, Division, divide
 from shared.speech.text.phonemes import LONG, SOUNDS, MoraSound, split_morae, spoken_words
 from shared.speech.text.romance_form import RomanceForm
 from shared.speech.text.romance_phones import RomancePhones
@@ -365,5 +357,4 @@ def readers_of(settings: SessionSettings) -> dict[str, SentenceReader]:
         return settings.sharing.get(language, partial(read_romance_language, language))
 
     readers = {ENGLISH: SentenceReader(load_english)}
-    readers |= {each: SentenceReader(partial(load_romance, each)) for each in (SPANISH, ITALIAN)}
-    return readers
+    return readers | {each: SentenceReader(partial(load_romance, each)) for each in ROMANCE}

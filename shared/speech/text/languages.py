@@ -17,14 +17,14 @@ from shared.voices.voice import EnglishWords
 
 JAPANESE: Final = "ja"
 ENGLISH: Final = "en"
-SPANISH: Final = "es"
-ITALIAN: Final = "it"
+_ROMANCE: Final = {"es": "Spanish", "it": "Italian", "pt": "Portuguese"}
+ROMANCE: Final = tuple(_ROMANCE)
 LANGUAGES: Final[Mapping[str, str]] = MappingProxyType(
-    {JAPANESE: "Japanese", ENGLISH: "English", SPANISH: "Spanish", ITALIAN: "Italian"}
+    {JAPANESE: "Japanese", ENGLISH: "English", **_ROMANCE}
 )
 """The languages that voices read, and their names, the usual ones first."""
 
-_THREE_LETTERS: Final = {"jpn": JAPANESE, "eng": ENGLISH, "spa": SPANISH, "ita": ITALIAN}
+_THREE_LETTERS: Final = {"jpn": "ja", "eng": "en", "spa": "es", "ita": "it", "por": "pt"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The spoken form of texts in Latin letters: what English, Spanish and Italian share."""
+"""The spoken form of texts in Latin letters: what English and Romance languages share."""
 
 import re
 import unicodedata
@@ -32,6 +32,7 @@ LAST_RULES: Final = (
 )  # fmt: skip
 
 _HIDDEN = re.compile("[™®©\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff\u00ad]")
+_NUMBER_SIGN = re.compile(r"№|(?<!\w)[nN]\.?º\.?\s?(?=\d)")
 _MANY_DIGITS = re.compile(r"\d{1000}(?=\d)")  # Python converts at most 4,300 digits
 _PLAIN = str.maketrans(
     dict(zip("‘’‛“”„«»‐‑‒~〜～、。\n\r\t", '\'\'\'"""""---~~~,.   ', strict=True))
@@ -61,6 +62,7 @@ class Numerals:
         lists, words = lists_of(table), table["words"]
         self._scales: Sequence[tuple[int, str, str]] = table["scales"]
         self._agreement: Sequence[tuple[str, str]] = table["agreement"]
+        self._joins: Sequence[tuple[str, str]] = table.get("joins", ())
         self._hundred: str = words["hundred"]
         self._hundreds = lists["hundreds"]
         small, tens = lists["small"], lists["tens"]
@@ -76,14 +78,17 @@ class Numerals:
             count, rest = divmod(number, 10**zeros)
             if count:
                 said = one if count == 1 else self.before_scale(count) + many
-                return f"{said} {self.cardinal(rest)}" if rest else said
+                return self._joined(said, self.cardinal(rest)) if rest else said
         hundred, rest = divmod(number, 100)
         if not hundred:
             return self._under_hundred[rest]
         if number == 100:  # noqa: PLR2004 - Spanish has a word for it
             return self._hundred
         said = self._hundreds[hundred - 1]
-        return f"{said} {self._under_hundred[rest]}" if rest else said
+        return self._joined(said, self._under_hundred[rest]) if rest else said
+
+    def _joined(self, said: str, rest: str) -> str:
+        return substitute(self._joins, f"{said} {rest}")
 
     def digits(self, text: str) -> str:
         return " ".join(self._under_hundred[int(digit)] for digit in text)
@@ -108,7 +113,8 @@ def write_by_rules(
     The rules see a text after Unicode's compatibility, whose powers, fractions and numbers in
     circles are in words.
     """
-    visible = _HIDDEN.sub("", text).replace("…", ". ").replace("№", f"{number_sign} ")
+    visible = _HIDDEN.sub("", text).replace("…", ". ")
+    visible = _NUMBER_SIGN.sub(f"{number_sign} ", visible)
     visible = _MANY_DIGITS.sub(r"\g<0> ", visible)
     separate = separate_numbers(visible, power, fraction, ", ")
     spoken = unicodedata.normalize("NFKC", separate).translate(_PLAIN)

@@ -1,4 +1,4 @@
-"""The spoken form of Spanish and Italian: one list of rules, and a table of words for each."""
+"""The spoken form of Romance languages: one list of rules, and a table of words for each."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -27,8 +27,9 @@ _NUMBER: Final = (  # thousands as in English, thousands with dots, and decimals
 )
 _ENGLISH_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}")
 _THOUSANDS = re.compile(r"\d{1,3}(?:\.\d{3})+(?:,\d+)?")
-_CODES: Final = read_pairs("US$ $  USD $  EUR €  GBP £  JPY ¥  CHF ₣")
-_ANY_CODE, _ANY_CURRENCY = r"US\$|\b(?:USD|EUR|GBP|JPY|CHF)\b", "[$€£¥₩₹₣]"
+_CODES: Final = read_pairs("US$ $  USD $  EUR €  GBP £  JPY ¥  CHF ₣  R$ ₢  BRL ₢")
+_ANY_CODE, _ANY_CURRENCY = r"(?:US|R)\$|\b(?:USD|EUR|GBP|JPY|CHF|BRL)\b", "[$€£¥₩₹₣₢]"
+_LETTER: Final = "[a-zñáéíóúàèìòùâêôãõç]"
 _ROMAN: Final = r"(?=[IVX])X{0,3}(?:IX|IV|V?I{0,3})"
 _ACRONYM = re.compile(
     r"(?<!\w)[A-ZÑ]{2,5}(?!\w)|(?<![\w'])[B-DF-HJ-NP-TV-XZb-df-hj-np-tv-xz](?![\w'])"
@@ -105,7 +106,7 @@ class RomanceForm:
 
     def rate(self, found: re.Match[str]) -> str:
         unit = inflected(self._pairs["units"][found[2].lower()], plural=False) if found[2] else ""
-        return f"{found[1]} {self.words['by']} {unit}"
+        return f"{found[1] or ''} {self.words['by']} {unit}"
 
     def date(self, day: str, month: str, year: str = "", time: str | None = None) -> str | None:
         if not is_day(int(month), int(day)):
@@ -136,7 +137,7 @@ class RomanceForm:
         said = self.counted(above, self._lists["parts"][int(below) - 2])
         is_half = below == "2"
         if is_half:
-            is_feminine = self.agree(self.cardinal(1), one).startswith(("una", "un'"))
+            is_feminine = self.agree(self.cardinal(1), one).startswith(("una", "un'", "uma"))
             said = self._lists["parts"][0][:-1] + ("a" if is_feminine else "o")
         if whole:
             several = one if whole == "1" else inflected(many, plural=True)
@@ -208,7 +209,7 @@ class RomanceForm:
         unit = rf"(?:\s?(?P<unit>h|hrs?|horas|ore){dot})"
         any_unit = rf"(?:(?i:{_any(pairs['units'])})(?!['\w]))"
         measured = rf"(?:{_ANY_CURRENCY}|%|{any_unit})"
-        noun = rf"(?!(?:{'|'.join(self._lists['other_words'])})\b)[a-zñáéíóúàèìòù]"
+        noun = rf"(?!(?:{'|'.join(self._lists['other_words'])})\b){_LETTER}"
         return (
             *((pattern, instead) for pattern, instead in self._table["further"]),
             (rf"(?<![\w.@-])(?:{_any(pairs['abbreviations'])})(?!\w)",
@@ -237,7 +238,7 @@ class RomanceForm:
             ((rf"(?<![\w./])(?:(\d+) )?([1-9])/([2-9]|10)(?:\s?({any_unit})"
               rf"|\s({noun}(?(1){patterns['plural']}|\w\w+))\b)?(?![\w/])"), self.fraction),
             (rf"(?<=\d)(\s?{measured})?\s?[-–]\s?(?={_NUMBER}\s?{measured})", rf"\1{to}"),
-            (rf"(?<=\d)(\s?{measured})/(?:({any_unit})|(?=\w))", self.rate),
+            (rf"(?<=\d)(\s?{measured})?/(?:({any_unit})|(?(1)(?=\w)|(?!)))", self.rate),
             (rf"({_ANY_CURRENCY})\s?{number}\s?[-–]\s?\1?(?=\d)", rf"\2{to}\1"),
             (rf"(?<![\w)])[-–−](?={_ANY_CURRENCY}|[.,]?\d)|(?<=[=(+])\s?-(?=[a-z]\b)", minus),
             (rf"({_ANY_CURRENCY})\s?{number}{scale}",
@@ -246,7 +247,7 @@ class RomanceForm:
              lambda found: f" {self.amount(found[3], found[1], found[2])} "),
             ((r"(?<![\w.,])(?:\+|00)\d{1,3}(?:[ .-]?\d{2,4}){2,5}\b"
               r"|(?<![\w.,-])\d{2,4}(?:[ -]\d{2,4}){2,4}\b(?![.,]\d)"
-              rf"|\b(?:{patterns['telephone']})\b"),
+              rf"|(?<!\w)(?:{patterns['telephone']})\b"),
              lambda found: ", ".join(map(self.digits, re.findall(r"\d+", found[0])))),
             (r"(?<=\d:\d\d)\s?[-–~]\s?(?=\d{1,2}:\d\d)", to),
             (rf"(?<![\d:])(?P<hour>\d{{1,2}}):(?P<minute>\d\d)(?::\d\d)?(?![\d:]){unit}?{half}?",
@@ -272,7 +273,7 @@ class RomanceForm:
               rf"(?![\w'])(?(before)| (?P<after>{patterns['after_roman']})\b)"), self.roman),
             (r"(?<=[A-Za-z])(?=\d)", " "),
             (r"(?<![\d.])[.,](\d+)\b", lambda found: f" {words['comma']} {self.digits(found[1])} "),
-            (rf"{number}(?: (?P<noun>[a-zñáéíóú]{{3,}})\b)?", self.before_noun),
+            (rf"{number}(?: (?P<noun>{_LETTER}{{3,}})\b)?", self.before_noun),
             (f"[{re.escape(''.join(pairs['signs']))}]",
              lambda found: f" {pairs['signs'][found[0]]} "),
             (r"#(?=\w)", f"{words['hash']} "),

@@ -1,4 +1,4 @@
-"""The pronunciation of Spanish and Italian in Kokoro-82M's symbols, by their rules of spelling."""
+"""The pronunciation of Romance languages in Kokoro-82M's symbols, by their rules of spelling."""
 
 import re
 import unicodedata
@@ -8,7 +8,7 @@ from typing import Any, Final
 _WEAK = frozenset("iu")
 _OPEN: Final = dict(zip("áéíóúàèìòù", "aeiouaɛiɔu", strict=True))
 _BEFORE, _AFTER = {"i": "j", "u": "w"}, {"i": "ɪ", "u": "ʊ"}
-_VOWELS = re.compile("[aeiouáéíóúàèìòù]+")
+_VOWELS = re.compile("[aeiouáéíóúàèìòùâêô]+")
 _TOKENS = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|[.,!?]")
 _STRESS = "ˈ"
 
@@ -27,6 +27,8 @@ class RomancePhones:
         self._spelling, self._sounds, self._allophones = (
             read_rules(table["phones"][step]) for step in steps
         )
+        letters = table["phones"].get("open", "").split()
+        self._open = _OPEN | dict(zip(letters[::2], letters[1::2], strict=True))
         self._letters = frozenset(table["phones"]["letters"])
         self._weak = frozenset(table["phones"]["weak_words"].split())
         last, third = ("|".join(table["stressed"][each].split()) for each in ("last", "third"))
@@ -48,12 +50,12 @@ class RomancePhones:
         plain = rewrite(plain, self._spelling)
         said = rewrite(plain, self._sounds)
         symbols, nuclei = syllables(said)
-        accents = [place for place in nuclei if said[place] in _OPEN]
+        accents = [place for place in nuclei if said[place] in self._open]
         place = 1 if self._last.search(plain) else 3 if self._third.search(plain) else 2
         stressed = accents[-1:] or nuclei[-min(place, len(nuclei)) :][:1]
         is_stressed = word not in self._weak
         written = "".join(
-            _STRESS * (is_stressed and place in stressed) + _OPEN.get(symbol, symbol)
+            _STRESS * (is_stressed and place in stressed) + self._open.get(symbol, symbol)
             for place, symbol in enumerate(symbols)
         )
         return rewrite(written, self._allophones)

@@ -16,7 +16,7 @@ from shared.speech.engines.text_interface import LONGEST_TEXT
 from shared.speech.text import english_form
 from shared.speech.text.accents import accent_phrases, words_of_phones
 from shared.speech.text.front_end import FrontEnd, read_sentences, split_sentences
-from shared.speech.text.languages import ITALIAN, SPANISH
+from shared.speech.text.languages import ROMANCE
 from shared.speech.text.normalisation import normalise
 from shared.speech.text.phonemes import phonemes, tones_of_phones
 from shared.speech.text.spoken_form import write_out
@@ -40,7 +40,7 @@ def texts() -> st.SearchStrategy[bytes]:
 def reading_texts() -> Iterator[Callable[[bytes], str]]:
     """Find what the engines would say, without saying it."""
     front_end = FrontEnd()
-    romance = [read_romance_language(each) for each in (SPANISH, ITALIAN)]
+    romance = [read_romance_language(each) for each in ROMANCE]
     _read_text(front_end, romance, "四月一日にDiscordで会いましょう。".encode())
     yield partial(_read_text, front_end, romance)
 

@@ -93,7 +93,7 @@ def test_a_manifest_may_say_where_a_voice_comes_from_and_what_it_may_be_used_for
     ("changes", "languages"),
     [
         ({}, ("ja", "en")),
-        ({"text": {"engine": "kokoro"}}, ("ja", "en", "es", "it")),
+        ({"text": {"engine": "kokoro"}}, ("ja", "en", "es", "it", "pt")),
         ({"languages": ["en", "ja"]}, ("en", "ja")),
         ({"languages": ["ja"]}, ("ja",)),
         ({"engine": "style_bert_vits2"}, ("ja",)),

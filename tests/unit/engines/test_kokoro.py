@@ -218,7 +218,11 @@ def test_each_part_of_a_text_is_spoken_in_its_language(
 
 @pytest.mark.parametrize(
     ("language", "text", "symbols"),
-    [("es", "Son las 9:00.", "sˈon las nwˈeβe."), ("it", "Sono le 9:00.", "sˈono le nˈove.")],
+    [
+        ("es", "Son las 9:00.", "sˈon las nwˈeβe."),
+        ("it", "Sono le 9:00.", "sˈono le nˈove."),
+        ("pt", "Agora são 9:00.", "aɡˈoɾa sˈãw nˈovi."),
+    ],
 )
 def test_further_languages_are_read_once_and_shared(language: str, text: str, symbols: str) -> None:
     settings = SessionSettings()

@@ -190,7 +190,7 @@ def test_without_kokoro_the_other_voice_speaks_as_high_as_the_character_is(
     ("name", "languages"),
     [
         ("mei", ("ja", "en")),
-        ("hina", ("ja", "en", "es", "it")),
+        ("hina", ("ja", "en", "es", "it", "pt")),
         ("ned", ("en", "ja")),
     ],
 )

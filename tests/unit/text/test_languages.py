@@ -42,6 +42,10 @@ def runs(text: str, **options: object) -> str:
         ("Ciao. Come stai? Oggi è bello.", "it:Ciao. Come stai? Oggi è bello."),
         ("Il treno è in ritardo. ¿Y el autobús?", "it:Il treno è in ritardo. |es:¿Y el autobús?"),
         ("Ciao", "en:Ciao"),
+        (
+            "Que horas são? It is late. Você tem R$ 5?",
+            "pt:Que horas são? |en:It is late. |pt:Você tem R$ 5?",
+        ),
         ("Il treno costa 12,50 €.", "it:Il treno costa 12,50 €."),
         ("In Roma we ate pasta al dente con gusto.", "en:In Roma we ate pasta al dente con gusto."),
         ("Gracias", "en:Gracias"),
@@ -98,7 +102,6 @@ def test_a_client_decides_on_the_language_and_on_english_words(
         ),
         ("Je ne sais pas, c'est la vie.", "", [("Je ne sais pas, c'est la vie.", "French")]),
         ("She said: c'est la vie.", "She said: c'est la vie.", []),
-        ("Que horas são para você?", "", [("Que horas são para você?", "Portuguese")]),
         ("Els nens juguen al parc.", "", [("Els nens juguen al parc.", "Catalan")]),
         ("¡Hola! Het is een mooie dag.", "¡Hola! ", [("Het is een mooie dag.", "Dutch")]),
         ("ελ ʰ Ω ½ ①", "ελ ʰ Ω ½ ①", []),

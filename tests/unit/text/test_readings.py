@@ -5,13 +5,13 @@ import pytest
 
 from shared.speech.engines.kokoro import SpokenLanguage, read_romance_language
 from shared.speech.text import english_form, spoken_form
+from shared.speech.text.languages import ROMANCE
 
 DATA = Path(__file__).parents[2] / "data/text"
-ROMANCE = {language: read_romance_language(language) for language in ("es", "it")}
 LANGUAGES = {
     "en": SpokenLanguage(english_form.write_out, str),
     "ja": SpokenLanguage(spoken_form.write_out, str),
-    **ROMANCE,
+    **{language: read_romance_language(language) for language in ROMANCE},
 }
 
 

@@ -116,5 +116,6 @@ def read_sentences() -> dict[str, list[str]]:
             ("es", "typed_es.txt"),
             ("it", "typed_it.txt"),
             ("ja", "judge_ja.txt"),
+            ("pt", "typed_pt.txt"),
         )
     }
