@@ -1,6 +1,7 @@
 /** The list of characters to choose from: a few with their credits, or many to search through. */
 import type { Character } from "@voice-avatar/client";
 import { element, part } from "./elements.js";
+import { listLanguages } from "./language.js";
 import { type Mode, takes } from "./modes.js";
 import type { Words } from "./words.js";
 
@@ -156,9 +157,8 @@ export function nameOf(character: Character | null, words: Words): string {
 
 /** The kind of the character's voice, and the languages in which it speaks text. */
 function kindOf({ description, text }: Character, words: Words): string {
-  const languages = text?.languages.map((each) => words.languageNames[each] ?? each) ?? [];
-  const joined = new Intl.ListFormat(words.language).format(languages);
-  const facts = [description[words.language] ?? "", joined];
+  const languages = listLanguages(text?.languages ?? [], words, "conjunction");
+  const facts = [description[words.language] ?? "", languages];
   return facts.filter((fact) => fact !== "").join(" · ");
 }
 

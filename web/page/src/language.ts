@@ -1,5 +1,5 @@
 /** The language that the visitor has chosen, or that the browser prefers. */
-import { type Language, preferredLanguage } from "./words.js";
+import { type Language, preferredLanguage, type Words } from "./words.js";
 
 const CHOSEN_LANGUAGE = "voice-avatar-language";
 
@@ -19,4 +19,16 @@ export function remember(language: Language): void {
   } catch {
     // Storage is switched off: the choice lasts until the page is closed.
   }
+}
+
+/** Lists languages such as `en` and `ja` by their names in the page's language. */
+export function listLanguages(
+  codes: readonly string[],
+  { language }: Words,
+  type: "conjunction" | "disjunction",
+): string {
+  const names = new Intl.DisplayNames(language, { type: "language" });
+  return new Intl.ListFormat(language, { type }).format(
+    codes.map((code) => names.of(code) ?? code),
+  );
 }

@@ -1,6 +1,7 @@
 /** The text that the visitor types, and how the character is to speak it. */
 import type { Character, TextRequest } from "@voice-avatar/client";
 import { element, part } from "./elements.js";
+import { listLanguages } from "./language.js";
 import type { Words } from "./words.js";
 
 type Wish = "speed" | "pitch" | "intonation" | "volume" | "pauses";
@@ -87,9 +88,7 @@ export class Typing {
       : "";
     this.#left.classList.toggle("over", count > most);
     const languages = character?.text?.languages ?? [];
-    const named = languages.map((each) => words.languageNames[each] ?? each);
-    const joined = new Intl.ListFormat(words.language, { type: "disjunction" }).format(named);
-    this.#text.placeholder = words.textHint(joined);
+    this.#text.placeholder = words.textHint(listLanguages(languages, words, "disjunction"));
     this.#renderStyles(character, words);
     for (const wish of WISHES) {
       const value = wishText(wish, this.#sliders[wish].valueAsNumber, words);

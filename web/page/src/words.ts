@@ -24,13 +24,6 @@ const en = {
   text: "Your text",
   textHint: (languages: string) =>
     languages === "" ? "Type a sentence." : `Type a sentence in ${languages}.`,
-  languageNames: {
-    en: "English",
-    es: "Spanish",
-    it: "Italian",
-    ja: "Japanese",
-    pt: "Portuguese",
-  } as Record<string, string>,
   unreadNames: {} as Record<string, string>,
   unread: (names: string) => `Left out, because no voice here reads it: ${names}.`,
   textLength: (count: string, most: string) => `${count} of ${most} characters`,
@@ -243,13 +236,6 @@ const ja: Words = {
   text: "読み上げる文",
   textHint: (languages) =>
     `読み上げてほしい文を${languages === "" ? "" : `${languages}で`}入力してください。`,
-  languageNames: {
-    en: "英語",
-    es: "スペイン語",
-    it: "イタリア語",
-    ja: "日本語",
-    pt: "ポルトガル語",
-  },
   unreadNames: {
     Korean: "韓国語",
     Chinese: "中国語",

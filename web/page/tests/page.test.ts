@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { VoiceAvatarError } from "@voice-avatar/client";
+import { listLanguages } from "../src/language.js";
 import { PageError, problemOf } from "../src/problems.js";
 import { contentTypeOf, judge, measure, outline } from "../src/sound.js";
 import { tellUnread } from "../src/view.js";
@@ -88,6 +89,13 @@ describe("languages", () => {
     expect(Object.keys(WORDS.ja)).toEqual(Object.keys(WORDS.en));
     expect(Object.keys(WORDS.ja.problems)).toEqual(Object.keys(WORDS.en.problems));
   });
+});
+
+test.each([
+  ["en", "Japanese, English, or Portuguese"],
+  ["ja", "日本語、英語、またはポルトガル語"],
+] as const)("the languages of a character are listed in %s", (language, listed) => {
+  expect(listLanguages(["ja", "en", "pt"], WORDS[language], "disjunction")).toBe(listed);
 });
 
 test.each([
