@@ -227,7 +227,7 @@ class RomanceForm:
              lambda found: self.date(found[1], found[3], found[4]) or found[0]),
             (r"(?<![\d/.-])(0?[1-9]|1[0-2])/((?:19|20)\d\d)(?![\d/])",
              lambda found: f"{months[int(found[1]) - 1]}{of}{found[2]}"),
-            (r"(?i)(?<=[aei]l )(\d\d?)/(\d\d?)(?![\w/]| d[ei])",
+            (r"(?i)(?:(?<=[aei]l )|(?<=em )|(?<=d[ií]a ))(\d\d?)/(\d\d?)(?![\w/]| d[aeio])",
              lambda found: self.date(found[1], found[2]) or found[0]),
             (rf"(?i)(?<!\d)1(?:°|[ºo]\b)?{of}(?=(?:{any_month})\b)", f"{words['first']}{of}"),
             (rf"(?i)(?<=\d )(?:{of.strip()} )?({short})\b\.?",
