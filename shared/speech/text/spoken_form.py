@@ -46,8 +46,7 @@ _SIGNS = {
 }
 _UNITS: Final = _PAIRS["units"]
 _CURRENCIES: Final = _PAIRS["currencies"]
-_EMOJI_BY_NAME: Final = _PAIRS["emoji_by_name"]
-_EMOJI = {emoji: name for name, signs in _EMOJI_BY_NAME.items() for emoji in signs}
+_EMOJI = {emoji: name for name, signs in _PAIRS["emoji_by_name"].items() for emoji in signs}
 _MOST_EMOJI = 5
 _ANY_EMOJI = "絵文字"
 
@@ -57,11 +56,8 @@ _WORDS: Final = _PAIRS["words"]
 _DAY_FOLLOWS = re.compile(r"\b(?:on|by|until|till|since|from|before|after|due)\s$", re.IGNORECASE)
 _MAIL_SIGNS = str.maketrans({"@": "アットマーク", ".": "ドット", "-": "ハイフン", "+": "プラス"})
 _MONTHS: Final = _PAIRS["months"]
-_ORDINALS: Final = _PAIRS["ordinals"]
-_GENERATIONS: Final = _PAIRS["generations"]
 _ERAS: Final = _PAIRS["eras"]
 _TITLES: Final = _PAIRS["titles"]
-_COMPANIES: Final = _PAIRS["companies"]
 _COUNTERS = "(?:[人個本枚回日分秒時年歳才円度点名件杯匹台階倍割ヶか週泊月章節号巻話行番位問品%℃]"
 _COUNTERS += "|ページ|パーセント|キロ|メートル|グラム|シーズン|ポイント)"
 _TO = r"~(?=[\dA-Za-z\u3400-\u9fff々「]|[\u30a1-\u30fc]{2})"
@@ -257,12 +253,12 @@ _SPOKEN: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (rf"\b({'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?(?=\s?\d)",
      lambda found: _MONTHS[found[1]]),
     (r"(?<![\dA-Za-z])(\d+)(?:st|nd|rd|th)(?![A-Za-z])",
-     lambda found: _ORDINALS.get(found[1], found[1])),
+     lambda found: _PAIRS["ordinals"].get(found[1], found[1])),
     (rf"(?i)(?<![A-Za-z])({'|'.join(_TITLES)})\.\s?(?=[\d\u3041-\u9fff])",
      lambda found: _TITLES[found[1].lower()]),
     (r"(?<![A-Za-z])pp?\.\s?(\d+(?:[~-]\d+)?)", r"\1ページ"),
     (r"#(?=\d)", "ナンバー"),
-    (r"\(([株有財社])\)", lambda found: _COMPANIES[found[1]]),
+    (r"\(([株有財社])\)", lambda found: _PAIRS["companies"][found[1]]),
     (r"(?<=\d)ー(?=\d)", "-"),
     (r"(?<=\d)T(?=\d\d:\d\d)", " "),
     (rf"(?<![A-Za-z])([MTSHR])(\d{{1,2}})([/.])(\d{{1,2}})\3(\d{{1,2}}){_NO_DATE}",
@@ -308,7 +304,7 @@ _SPOKEN: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"(?<=\d)([年月日時分円歳才度%番]|月曜)?~(?=[\s、。!?,.)」]|$)", r"\1から"),
     (r"(?<=\d)\s?[xX*]\s?(?=\d)", "かける"),
     (r"(?<![\d.])([2-6])([GD])(?![A-Za-z\d])",
-     lambda found: _GENERATIONS[found[1]] + ("ジー" if found[2] == "G" else "ディー")),
+     lambda found: _PAIRS["generations"][found[1]] + ("ジー" if found[2] == "G" else "ディー")),
     (r"(?i)(?<=\d)\s?(?!(?-i:G|M)(?![A-Za-z])|V型)("
      + "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
      + r")(?![A-Za-z]|(?<=[23])\d)", lambda found: _UNITS[found[1].lower()]),

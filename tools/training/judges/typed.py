@@ -109,13 +109,5 @@ def read_kana(text: str, front_end: TextReader) -> str:
 
 
 def read_sentences() -> dict[str, list[str]]:
-    return {
-        language: (_TEXTS / file).read_text("utf-8").splitlines()
-        for language, file in (
-            ("en", "typed_en.txt"),
-            ("es", "typed_es.txt"),
-            ("it", "typed_it.txt"),
-            ("ja", "judge_ja.txt"),
-            ("pt", "typed_pt.txt"),
-        )
-    }
+    files = {each: f"{'judge' if each == JAPANESE else 'typed'}_{each}.txt" for each in LANGUAGES}
+    return {each: (_TEXTS / file).read_text("utf-8").splitlines() for each, file in files.items()}
