@@ -1,18 +1,24 @@
 """Teaches a decoder and its neural head together, and writes them into a character's bundle.
 
     python -m tools.training.neural_voice ID RECORDINGS --readers FOLDER [--pairs FOLDER]
-        [--whisper MODEL PROJECTION] [--steps N]
+        [--whisper MODEL PROJECTION] [--steps N] [--head-alone]
 
 The folders are those of `tools.training.adaptation`. Decoder and head learn the sound of the
 recordings itself: by distances of spectra, by networks that tell recordings from what is spoken,
 and, with `--whisper` (the `model.bin` that tools/training/README.md names), by what its encoder
 hears in both. A third of the crops are readers' that are spoken in the character's voice: there,
 only the judges and the encoder say how good they are. 6,000 steps take seven minutes on a GPU.
+
+With `--head-alone` the head that all owners' characters have learns on, behind the average voice,
+which stays as it is. ID is a voice that the average voice knows. Every crop is of somebody as
+himself, and one judge alone hears each step, so that 1,000 steps take half an hour on two cores.
 """
 
 import argparse
 import copy
+import math
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,19 +29,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from shared.characters.manifest import ENCODERS, MAX_BUNDLE_BYTES, read_manifest
-from shared.speech.graphs.bundle_folders import seal_manifest
 from shared.speech.signal.samples import resample
 from tools.training.adaptation import REPOSITORY, files_in, spoken_in
 from tools.training.content.encoder import EncoderNetwork, Projection, load_encoder
-from tools.training.content.graphs import CONTENT_STREAM, HARMONIC, STREAM, export_speaking
+from tools.training.content.graphs import HARMONIC, export_speaking
 from tools.training.content.shared_encoder import SharedEncoder, read_encoder_weights
 from tools.training.content.speaker_vectors import SpeakerVectors, begin
 from tools.training.decoder.checkpoint import approach
-from tools.training.decoder.head import Decoded, Head, HeadVoice
+from tools.training.decoder.head import Decoded, Head, HeadVoice, read_head, save_head
 from tools.training.decoder.network import OUTPUT_HOP, OUTPUT_RATE, VOICING_SHARPNESS, Network
 from tools.training.decoder.sound_judges import SoundJudges, spectral_distance
-from tools.training.decoder.stream import leave_out_weights, take_in_weights
+from tools.training.recordings.bundle import give_head
 from tools.training.recordings.learner import contour, scale_of
 from tools.training.recordings.lessons import (
     Lesson,
@@ -51,23 +55,30 @@ from tools.training.recordings.work_folder import RecordingsError
 
 _CHANNELS = 2
 CROP, EDGE = 112, 12  # frames, and those at either end that nothing is asked of
-_SPEECH_RMS = 0.09
+_AS_LOUD = 1.6 / (32_768 * math.sqrt(2))  # of samples, where the decoder's cepstra say as much
+_RECORDED = 0.925  # of half the rate
 _OWN, _STRANGERS = 26, 12
 _SHARES = (0.45, 0.45, 0.1)  # of recordings, pairs and readers as themselves
+_SHARES_OF_HEAD = (0.25, 0.0, 0.75)
+_CROPS_OF_HEAD = (8, 0)
 _VERSIONS = 2
 _STEPS, _RATE, _VECTORS, _JUDGES = 6_000, 5e-4, 8.0, 1.3
 _WARM, _BEFORE_JUDGES, _JUDGES_BEGIN, _LEAST = 0.03, 400, 600, 0.02
-_CONTENT_NOISE = 0.07
+_CONTENT_NOISE, _EDGE_HZ = 0.07, 60.0
 _AVERAGED = 0.002
 
 
 @dataclass(frozen=True)
 class SoundLesson:
-    """A lesson with the sound that is wanted, [T 240] at 24 kHz, and where it is voiced, [T]."""
+    """A lesson with the sound that is wanted, [T 240] at 24 kHz, and where it is voiced, [T].
+
+    Nothing is known of the sound above `highest` Hz.
+    """
 
     lesson: Lesson
     voiced: np.ndarray
     wave: np.ndarray
+    highest: float
 
 
 def with_sound(lessons: Iterator[Lesson], spoken: Sequence[Utterance]) -> list[SoundLesson]:
@@ -77,11 +88,11 @@ def with_sound(lessons: Iterator[Lesson], spoken: Sequence[Utterance]) -> list[S
         frames, wave = len(lesson.log_f0), with_silence(utterance)
         sound = resample(wave, utterance.rate, OUTPUT_RATE)
         sound = np.resize(np.pad(sound, (0, OUTPUT_HOP)), frames * OUTPUT_HOP)
-        loud = sound.reshape(frames, -1)[lesson.speaking]
-        level = _SPEECH_RMS / max(float(np.sqrt((loud**2).mean())), 1e-4)
+        sound = sound * math.exp(lesson.louder) * _AS_LOUD
         voiced = voiced_frames(wave, utterance.rate, frames) | (lesson.log_f0 > 0)
         if lesson.speaking.any() and lesson.log_f0.any() and frames > CROP:
-            made.append(SoundLesson(lesson, voiced, (sound * level).astype(np.float32)))
+            highest = _RECORDED * utterance.rate / 2
+            made.append(SoundLesson(lesson, voiced, sound.astype(np.float32), highest))
     return made
 
 
@@ -94,7 +105,15 @@ class SoundBatch:
     heard: Tensor
     voiced: Tensor
     wave: Tensor
+    highest: Tensor
     who: Tensor
+
+    def inner(self, samples: Tensor) -> Tensor:
+        """Samples [batch, ...] without the ends of the crops, and without what is unknown."""
+        kept = samples[:, EDGE * OUTPUT_HOP : (CROP - EDGE) * OUTPUT_HOP]
+        hertz = torch.fft.rfftfreq(kept.shape[1], 1 / OUTPUT_RATE, device=kept.device)
+        known = torch.sigmoid((self.highest[: len(kept), None] - hertz) / _EDGE_HZ)
+        return torch.fft.irfft(torch.fft.rfft(kept) * known, n=kept.shape[1])
 
 
 class SoundLessons:
@@ -103,12 +122,14 @@ class SoundLessons:
     def __init__(
         self, own: Sequence[SoundLesson], pairs: Sequence[SoundLesson],
         readers: Sequence[Sequence[SoundLesson]], melody: float,
+        shares: Sequence[float] = _SHARES,
     ) -> None:  # fmt: skip
         self._own, self._pairs, self._readers, self._melody = own, pairs or own, readers, melody
+        self._shares = shares
 
     def batch(self, step: int, own: int = _OWN, strangers: int = _STRANGERS) -> SoundBatch:
         random = np.random.default_rng(step)
-        kinds = random.choice(3, own, p=_SHARES)
+        kinds = random.choice(3, own, p=self._shares)
         rows = [self._crop(int(kind), random) for kind in kinds]
         rows += [self._crop(3, random) for _ in range(strangers)]
         columns = [torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True)]
@@ -130,6 +151,7 @@ class SoundLessons:
             (lesson.log_f0[frames] > 0).astype(np.float32),
             one.voiced[frames].astype(np.float32),
             one.wave[first * OUTPUT_HOP : (first + CROP) * OUTPUT_HOP],
+            np.array(one.highest, np.float32),
             np.array(reader + 1 if kind == 2 else 0),
         )
 
@@ -157,6 +179,12 @@ class NeuralVoices(nn.Module):
             self.looks -= self.looks[0].clone()
         return self.voices.alone(0), self.head.eval()
 
+    def head_of_readers(self) -> Head:
+        """The head with the mean of what tells readers apart."""
+        with torch.no_grad():
+            self.head.entry.bias += self.looks[1:].mean(0)  # type: ignore[operator]
+        return self.head.eval()
+
 
 class SoundObjective(nn.Module):
     def __init__(self, encoder: EncoderNetwork | None) -> None:
@@ -166,16 +194,21 @@ class SoundObjective(nn.Module):
             encoder.requires_grad_(requires_grad=False)
 
     def forward(
-        self, given: SoundBatch, spoken: Sequence[Tensor], gate: Tensor, judged: float
+        self,
+        given: SoundBatch,
+        spoken: Sequence[Tensor],
+        gate: Tensor,
+        judged: float,
+        drawn: slice = slice(None),
     ) -> dict[str, Tensor]:
         """Losses by their names; the rows with an answer come first, as many as have one."""
         known = len(spoken[1])
-        wanted = inner(given.wave)
+        wanted = given.inner(given.wave)
         losses = {"spectra": spectral_distance(wanted[:known], spoken[0][:known], spoken[1])}
         gate = gate.clamp(1e-4, 1 - 1e-4)
         losses["voicing"] = 0.3 * functional.binary_cross_entropy(gate, given.voiced)
         if judged > 0:
-            known_as, heard = self.judges.loss_of(wanted[:known], spoken[0])
+            known_as, heard = self.judges.loss_of(wanted[:known], spoken[0], drawn)
             losses |= {"judges": judged * known_as, "features": 2 * judged * heard}
         if self.encoder is not None:
             with torch.no_grad():
@@ -193,14 +226,11 @@ class SoundObjective(nn.Module):
         return content - content.mean(1, keepdim=True)
 
 
-def inner(samples: Tensor) -> Tensor:
-    return samples[:, EDGE * OUTPUT_HOP : (CROP - EDGE) * OUTPUT_HOP]
-
-
 def learn(
     voices: NeuralVoices, lessons: SoundLessons, objective: SoundObjective, steps: int,
-    sizes: tuple[int, int] = (_OWN, _STRANGERS),
+    sizes: tuple[int, int] = (_OWN, _STRANGERS), *, is_head_alone: bool = False,
 ) -> list[dict[str, float]]:  # fmt: skip
+    voices.voices.requires_grad_(not is_head_alone)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     voices.to(device)
     objective.to(device)
@@ -216,16 +246,19 @@ def learn(
         rates = (rate, rate * _VECTORS, rate * _JUDGES)
         for group, each in zip([*teacher.param_groups, *referee.param_groups], rates, strict=True):
             group["lr"] = each
-        drawn = lessons.batch(step, *sizes)
-        given = SoundBatch(*[column.to(device) for column in vars(drawn).values()])
+        crops = vars(lessons.batch(step, *sizes)).values()
+        given = SoundBatch(*[column.to(device) for column in crops])
         given.content.add_(_CONTENT_NOISE * torch.randn_like(given.content))
         noises = torch.randn(2, sum(sizes), (CROP + 1) * OUTPUT_HOP, device=device)
         both, gate = voices(given, *noises)
-        spoken = [inner(both[0]), inner(both[1])[: sizes[0]]]
-        judging = objective.judges.own_loss(inner(given.wave)[: sizes[0]], spoken[0].detach())
+        spoken = [given.inner(both[0]), given.inner(both[1][: sizes[0]])]
+        count = len(objective.judges.judges)
+        drawn = slice(step % count, None, count) if is_head_alone else slice(None)
+        wanted = given.inner(given.wave)[: sizes[0]]
+        judging = objective.judges.own_loss(wanted, spoken[0].detach(), drawn)
         advance(referee, judging)
         judged = min(1.0, max(0.0, (step - _BEFORE_JUDGES) / _JUDGES_BEGIN))
-        losses = objective(given, spoken, gate, judged)
+        losses = objective(given, spoken, gate, judged, drawn)
         advance(teacher, torch.stack(list(losses.values())).sum())
         approach(average, voices, 1 - max(_AVERAGED, 1 / (step + 1)))
         told.append({name: float(loss.detach()) for name, loss in losses.items()})
@@ -255,7 +288,8 @@ def pairs_in(folder: Path) -> list[Pair]:
 
 def prepare(
     ear: SharedEncoder, own: Sequence[Utterance], pairs: Sequence[Pair],
-    readers: Mapping[str, Sequence[Utterance]],
+    readers: Mapping[str, Sequence[Utterance]], *, voice: str = "owner",
+    shares: Sequence[float] = _SHARES,
 ) -> tuple[SoundLessons, NeuralVoices]:  # fmt: skip
     preparation = Preparation(ear, 1, is_harsh=True)
     rows = joined(own)
@@ -269,21 +303,11 @@ def prepare(
             others[name] = lessons
     if not taught or not others:
         raise RecordingsError("expected recordings of more than a second by all, found shorter.")
-    people = {"owner": taught, **others}
-    scales = {name: scale_of([one.lesson for one in some]) for name, some in people.items()}
-    melody = scales["owner"].melody[0]
-    return SoundLessons(taught, alike, [*others.values()], melody), NeuralVoices(begin(scales))
-
-
-def put_into(bundle: Path, voices: NeuralVoices) -> None:
-    network, head = voices.alone()
-    hearing = read_manifest(bundle).graphs[CONTENT_STREAM].sha256
-    stream, harmonic = (bundle / f"{role}.onnx" for role in (STREAM, HARMONIC))
-    holders = harmonic, bundle.parent / ENCODERS / f"{hearing}.onnx"
-    take_in_weights(stream, *holders)
-    export_speaking(network, head, harmonic)
-    leave_out_weights(stream, *holders)
-    seal_manifest(bundle, MAX_BUNDLE_BYTES)
+    people = {voice: taught, **others}
+    scales = {who: scale_of([one.lesson for one in some]) for who, some in people.items()}
+    melody = scales[voice].melody[0]
+    drawn = SoundLessons(taught, alike, [*others.values()], melody, shares)
+    return drawn, NeuralVoices(begin(scales))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -297,6 +321,7 @@ def main(arguments: Sequence[str]) -> int:
     add("--readers", type=Path, required=True, metavar="FOLDER")
     add("--whisper", type=Path, nargs=2, metavar=("MODEL", "PROJECTION"))
     add("--steps", type=int, default=_STEPS)
+    add("--head-alone", action="store_true")
     options = parser.parse_args(arguments)
     bundle = REPOSITORY / "characters" / options.character
     encoder = None
@@ -307,14 +332,27 @@ def main(arguments: Sequence[str]) -> int:
     try:
         own, pairs = spoken_in(options.recordings), pairs_in(options.pairs) if options.pairs else []
         people = readers_in(options.readers)
-        lessons, voices = prepare(SharedEncoder.of(bundle), own, pairs, people)
+        ear, alone = SharedEncoder.of(bundle), options.head_alone
+        voice, shares = (options.character, _SHARES_OF_HEAD) if alone else ("owner", _SHARES)
+        lessons, voices = prepare(ear, own, pairs, people, voice=voice, shares=shares)
     except RecordingsError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    for step, losses in enumerate(learn(voices, lessons, SoundObjective(encoder), options.steps)):
+    if alone:
+        voices.head = read_head()
+    sizes = _CROPS_OF_HEAD if alone else (_OWN, _STRANGERS)
+    objective = SoundObjective(encoder)
+    told = learn(voices, lessons, objective, options.steps, sizes, is_head_alone=alone)
+    for step, losses in enumerate(told):
         if step % 100 == 0:
             print(step, {name: round(loss, 3) for name, loss in losses.items()})
-    put_into(bundle, voices)
+    if alone:
+        save_head(voices.head_of_readers())
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            file = Path(scratch) / f"{HARMONIC}.onnx"
+            export_speaking(*voices.alone(), file)
+            give_head(bundle, file.read_bytes())
     return 0
 
 

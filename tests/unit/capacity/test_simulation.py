@@ -92,6 +92,7 @@ def test_two_conversions_on_one_processor_come_one_after_another() -> None:
     nothing = {name.replace(".", "__"): 0.0 for name in google}
     nothing |= {f"processor__{name}": 0.0 for name in ("api", "on_upload", "converter", "warm_up")}
     nothing |= {f"visitor__{name}": 0.0 for name in ("way", "upload_start", "upload_per_spoken")}
+    nothing |= {f"start__{name}": 0.0 for name in ("api", "on_upload", "convert")}
     parameters = exact_parameters(**nothing).replaced({"processor.conversion": Duration(0.2)})
     settings = Settings(warm_up=False, max_instances=1, convert_cpu=1)
     arrivals = Arrivals(np.zeros(2), np.full(2, 3.0), 60.0)

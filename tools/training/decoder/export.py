@@ -203,13 +203,13 @@ def compare_graph(file: Path, inputs: dict[str, NDArray[Any]], expected: torch.T
 
 
 _NETWORK, _STREAM, _HALF = "network.", "stream.", ".half"
-_HEARD = re.compile(r"^(stream\.)?(ear|hearing)\.")
+_NOT_DECODER = re.compile(r"^(stream\.)?(ear|hearing|network\.head)\.")
 
 Values = dict[str, NDArray[Any]]
 
 
 def load_network(speaking: Path, size: Size | None = None) -> Network:
-    """Read a decoder out of a character's graph, with weights of half precision.
+    """Read a decoder, without its head, out of a character's graph, with half precision.
 
     Raises:
         ExportError: the graph holds other weights than such a decoder has.
@@ -219,27 +219,37 @@ def load_network(speaking: Path, size: Size | None = None) -> Network:
     state = {
         place_of(name): torch.tensor(value.astype(np.float32))
         for name, value in values.items()
-        if _NETWORK in name and not _HEARD.search(name)
+        if _NETWORK in name and not _NOT_DECODER.search(name)
     }
     network = Network(size)
     if network.state_dict().keys() ^ state.keys():
         raise ExportError(f"{speaking.name}: expected the weights of this network, found others")
-    network.load_state_dict(state)
+    network.load_state_dict(
+        {name: state[name].reshape(x.shape) for name, x in network.state_dict().items()}
+    )
     mean, spread = melody_scale(model)
     network.melody_mean, network.melody_spread = float(values[mean]), float(values[spread])
     return network.eval()
 
 
 def with_weights(content: bytes, network: Network) -> bytes:
-    """Return a graph with another network's weights; ExportError if it is of another kind."""
+    """Return a graph with another network's weights; ExportError if it is of another kind.
+
+    A graph with a head takes those of `network.head`.
+    """
     model = onnx.load_from_string(content)
     values, state = values_of(model), network.state_dict()
+    tables = {name for name, _ in network.named_buffers()} - state.keys()
+    weights = {name for name in values if _NETWORK in name and place_of(name) not in tables}
+    if missing := {place_of(name) for name in weights} - state.keys():
+        raise ExportError(f"expected a network with {min(missing)}, found none")
     mean, spread = melody_scale(model)
     new: dict[str, Any] = {mean: network.melody_mean, spread: network.melody_spread}
-    new |= {name: state[place_of(name)].numpy() for name in values if _NETWORK in name}
+    new |= {name: state[place_of(name)].numpy() for name in weights}
     for one in model.graph.initializer:
         if one.name in new:
-            value: NDArray[Any] = np.asarray(new[one.name], values[one.name].dtype)
+            old = values[one.name]
+            value: NDArray[Any] = np.asarray(new[one.name], old.dtype).reshape(old.shape)
             one.CopyFrom(numpy_helper.from_array(value, one.name))
     changed: bytes = model.SerializeToString()
     return changed

@@ -7,6 +7,7 @@ of the cepstrum, and a small network over steps of eight samples adds what chang
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -246,3 +247,21 @@ class HeadVoice(FoldedVoice):
 
 def gain_of(logarithm: Tensor) -> Tensor:
     return torch.exp(logarithm.clamp(_QUIETEST, _LOUDEST))
+
+
+OF_OWNERS = Path(__file__).with_name("head.npz")
+
+
+def read_head(file: Path = OF_OWNERS) -> Head:
+    """Read the head that owners' characters have; it stands behind any decoder of a person."""
+    head = Head()
+    with np.load(file) as kept:
+        state = {name: torch.from_numpy(kept[name].astype(np.float32)) for name in kept.files}
+    head.load_state_dict(state)
+    return head.eval()
+
+
+def save_head(head: Head, file: Path = OF_OWNERS) -> None:
+    """Write what `read_head` reads, matrices with half precision."""
+    state = {name: value.numpy() for name, value in head.state_dict().items()}
+    np.savez(file, **{n: x.astype(np.float16) if x.ndim > 1 else x for n, x in state.items()})

@@ -83,17 +83,19 @@ class SoundJudges(nn.Module):
         super().__init__()
         self.judges = nn.ModuleList([*map(SpectrumJudge, _SIZES), *map(PeriodJudge, _PERIODS)])
 
-    def own_loss(self, recorded: Tensor, spoken: Tensor) -> Tensor:
+    def own_loss(self, recorded: Tensor, spoken: Tensor, drawn: slice = slice(None)) -> Tensor:
         losses = [
             ((1 - judge(recorded)[0]) ** 2).mean() + (judge(spoken)[0] ** 2).mean()
-            for judge in self.judges
+            for judge in self.judges[drawn]
         ]
         return torch.stack(losses).mean()
 
-    def loss_of(self, recorded: Tensor, spoken: Tensor) -> tuple[Tensor, Tensor]:
+    def loss_of(
+        self, recorded: Tensor, spoken: Tensor, drawn: slice = slice(None)
+    ) -> tuple[Tensor, Tensor]:
         """Return two losses: how easily they recognise it, and how differently they hear both."""
         known, heard = [], []
-        for judge in self.judges:
+        for judge in self.judges[drawn]:
             with torch.no_grad():
                 wanted = judge(recorded)[1]
             mark, found = judge(spoken)

@@ -13,9 +13,11 @@ from shared.speech.graphs.bundle_folders import seal_manifest
 from shared.speech.signal.samples import resample
 from tools.bundles.consent import Consent
 from tools.bundles.writer import LIMITS, entry, owner_fields, preview, write_files
+from tools.training.content.graphs import CONTENT_STREAM, HARMONIC, STREAM
 from tools.training.decoder.export import with_weights
 from tools.training.decoder.network import OUTPUT_RATE, Network
 from tools.training.decoder.spectrum import give_back, lacking
+from tools.training.decoder.stream import leave_out_weights, take_in_weights
 from tools.training.judges.converter import BundleConverter
 from tools.training.recordings.learner import TrainedDecoder
 from tools.training.recordings.usable_speech import Utterance
@@ -89,6 +91,17 @@ def put_into(bundle: Path, network: Network) -> None:
         if role not in SHARED:
             file = bundle / graph.file
             write_whole(file, with_weights(file.read_bytes(), network))
+    seal_manifest(bundle, MAX_BUNDLE_BYTES)
+
+
+def give_head(bundle: Path, speaking: bytes) -> None:
+    """Let whole recordings be spoken by a graph with a head; streams go on without one."""
+    hearing = read_manifest(bundle).graphs[CONTENT_STREAM].sha256
+    stream, harmonic = (bundle / f"{role}.onnx" for role in (STREAM, HARMONIC))
+    holders = harmonic, bundle.parent / ENCODERS / f"{hearing}.onnx"
+    take_in_weights(stream, *holders)
+    write_whole(harmonic, speaking)
+    leave_out_weights(stream, *holders)
     seal_manifest(bundle, MAX_BUNDLE_BYTES)
 
 

@@ -13,12 +13,15 @@ from tools.bundles.files import VoiceFileError
 from tools.bundles.portraits import read_portrait
 from tools.bundles.trial import measure as measure_speed
 from tools.training.content.shared_encoder import SharedEncoder
+from tools.training.decoder.export import with_weights
+from tools.training.decoder.head import read_head
 from tools.training.judges.measures import Embedding
 from tools.training.judges.panel import Whisper
 from tools.training.recordings import report
 from tools.training.recordings.bundle import (
     Names,
     colour_of,
+    give_head,
     give_spectrum,
     keep_shared,
     write_bundle,
@@ -104,6 +107,8 @@ def make_character(
     shutil.rmtree(made, ignore_errors=True)
     write_bundle(made, names, consent, trained, places.base, portrait=portrait)
     give_spectrum(made, trained.network, trained_on)
+    trained.network.head = read_head()
+    give_head(made, with_weights(places.with_head.read_bytes(), trained.network))
     progress.say(str(measure_speed(made, 1)))
     progress.begin("measuring")
     judgement = judge(

@@ -114,12 +114,14 @@ class Lesson:
         log_f0: float32 [T], natural logarithm of Hz, 0 where unvoiced.
         speaking: bool [T], False in pauses.
         cepstra: float16 [T, 35], the speaker's own envelopes, as loud as Mei speaks.
+        louder: by how much their log amplitude is raised for that.
     """
 
     contents: list[NDArray[np.float16]]
     log_f0: Floats
     speaking: NDArray[np.bool_]
     cepstra: NDArray[np.float16]
+    louder: float
 
 
 def joined(utterances: Sequence[Utterance]) -> list[Utterance]:
@@ -173,7 +175,7 @@ class Preparation:
         for utterance in utterances:
             padded = with_silence(utterance)
             analysis = analyse(padded, utterance.rate, NoClock())
-            cepstra = self._envelopes(envelopes[utterance.rate], padded, analysis)
+            cepstra, louder = self._envelopes(envelopes[utterance.rate], padded, analysis)
             speaking = tells_speaker(analysis)
             contents = [self._ear.hear(analysis.wave, speaking)]
             for version in range(self._versions):
@@ -183,7 +185,7 @@ class Preparation:
                     speed = float(np.exp(self._random.uniform(-_MOST_SPEED, _MOST_SPEED)))
                 heard = soxr.resample(analysis.wave, RATE * speed, RATE).astype(np.float32)
                 contents.append(self._ear.hear(self._spoilt(heard, version), speaking, speed))
-            yield lesson_of(analysis, speaking, contents, cepstra)
+            yield lesson_of(analysis, speaking, contents, cepstra, louder)
 
     def of_pairs(self, pairs: Sequence[Pair]) -> Iterator[Lesson]:
         """Make lessons of what strangers say, with envelopes of one who says the same."""
@@ -193,7 +195,7 @@ class Preparation:
             analysis = analyse(padded, pair.owner.rate, NoClock())
             stranger = with_silence(replace(pair.owner, samples=pair.stranger))
             wave = soxr.resample(stranger, pair.owner.rate, RATE)[: len(analysis.wave)]
-            cepstra = self._envelopes(envelopes[pair.owner.rate], padded, analysis)
+            cepstra, louder = self._envelopes(envelopes[pair.owner.rate], padded, analysis)
             speaking = tells_speaker(analysis)
             contents = []
             for version in range(_VERSIONS_OF_PAIRS * (1 + self._is_harsh)):
@@ -202,28 +204,35 @@ class Preparation:
                 if version % 2:
                     heard = self._spoilt(heard, version // 2)
                 contents.append(self._ear.hear(heard, speaking, speed))
-            yield lesson_of(analysis, speaking, contents, cepstra)
+            yield lesson_of(analysis, speaking, contents, cepstra, louder)
 
     def _spoilt(self, heard: Floats, version: int) -> Floats:
         is_one_way = self._is_harsh and version % 2 == 0
         return (spoil_one_way if is_one_way else spoil)(heard, self._random)
 
-    def _envelopes(self, envelopes: Envelopes, padded: Floats, analysis: Analysis) -> Floats:
-        """The envelopes, as loud as Mei speaks, by the power of loud speech."""
+    def _envelopes(
+        self, envelopes: Envelopes, padded: Floats, analysis: Analysis
+    ) -> tuple[Floats, float]:
+        """The envelopes, as loud as Mei speaks, by the power of loud speech; how much louder."""
         cepstra = envelopes.of(padded, analysis.track.hertz)
         level = np.exp(self._mel.log_power(analysis.wave, len(cepstra))).mean(1)
         loudness = float((level * level).sum() / max(float(level.sum()), 1e-12))
-        cepstra[:, 0] += _LEVEL_OF_MEI - 0.5 * np.log(loudness)
-        return cepstra
+        louder = float(_LEVEL_OF_MEI - 0.5 * np.log(loudness))
+        cepstra[:, 0] += louder
+        return cepstra, louder
 
 
 def lesson_of(
-    analysis: Analysis, speaking: NDArray[np.bool_], contents: Sequence[Floats], cepstra: Floats
+    analysis: Analysis,
+    speaking: NDArray[np.bool_],
+    contents: Sequence[Floats],
+    cepstra: Floats,
+    louder: float,
 ) -> Lesson:
     hertz = analysis.track.hertz
     log_f0 = np.log(np.where(hertz > 0, hertz, 1)).astype(np.float32)
     kept = [content.astype(np.float16) for content in contents]
-    return Lesson(kept, log_f0, speaking, cepstra.astype(np.float16))
+    return Lesson(kept, log_f0, speaking, cepstra.astype(np.float16), louder)
 
 
 def envelopes_by_rate(utterances: Sequence[Utterance]) -> dict[int, Envelopes]:

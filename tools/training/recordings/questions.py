@@ -29,12 +29,16 @@ _LANGUAGES = get_args(Language)
 
 @dataclass(frozen=True)
 class TrainingFolders:
-    """Where things lie; the recogniser's folder is beside the work if `judges` is None."""
+    """Where things lie; the recogniser's folder is beside the work if `judges` is None.
+
+    `base` is a bundle whose graphs get a new decoder, `with_head` a graph that gets it and a head.
+    """
 
     characters: Path
     base: Path
     work: Path
     judges: Path | None = None
+    with_head: Path = REPOSITORY / "characters" / "hina" / "harmonic.onnx"
 
     @property
     def models(self) -> Path:

@@ -8,8 +8,9 @@ import onnxruntime
 import pytest
 import torch
 
-from tools.training.content.graphs import SIZE, speaking_inputs
+from tools.training.content.graphs import SIZE, NeuralGraph, speaking_inputs
 from tools.training.decoder.export import ExportError, load_network, with_weights
+from tools.training.decoder.head import read_head
 from tools.training.decoder.network import VOICING_SHARPNESS, HarmonicVoice, Network
 
 BUNDLE = Path(__file__).parents[4] / "characters" / "mei"
@@ -55,6 +56,21 @@ def test_the_graph_that_keeps_its_state_gets_what_it_has_of_its_own() -> None:
     values = [onnx.numpy_helper.to_array(one) for one in changed.graph.initializer]
     assert any(value.shape == (35,) and value[0] == 6.0 for value in values)
     assert any(value.size == 1 and value == 5.0 for value in values)
+
+
+def test_a_graph_with_a_head_speaks_as_another_decoder_and_head_do() -> None:
+    graph, network = (
+        (BUNDLE.parent / "hina" / "harmonic.onnx").read_bytes(),
+        load_network(MEI, SIZE),
+    )
+    with pytest.raises(ExportError, match=r"expected a network with head\.[a-z.0-9]+, found none"):
+        with_weights(graph, network)
+    network.head = head = read_head()
+    found = spoken(with_weights(graph, network))
+    with torch.no_grad():
+        expected = NeuralGraph(network, head)(*speaking_inputs(50)).numpy()
+    assert np.sqrt(((found - expected) ** 2).mean() / (expected**2).mean()) < 0.01
+    assert np.abs(found - spoken(graph)).max() > 0.01
 
 
 def test_a_graph_of_another_kind_is_refused(tmp_path: Path) -> None:

@@ -81,7 +81,10 @@ def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
         "character.json", "harmonic.onnx", "harmonic_stream.onnx", "MODEL_CARD.md",
         "portrait.svg",
     }  # fmt: skip
-    assert sum(file.stat().st_size for file in bundle.iterdir()) < 5_000_000
+    sizes = {file.name: file.stat().st_size for file in bundle.iterdir()}
+    assert sum(sizes.values()) < 8_000_000
+    assert sizes["harmonic.onnx"] > 6_000_000  # with the head
+    assert sizes["harmonic_stream.onnx"] < 200_000  # without a decoder of its own
     manifest = read_manifest(bundle)
     assert manifest.credit == CONSENT["credit"]
     assert manifest.consent == f"Ada Example: Ada agreed in writing. {WITHOUT}"

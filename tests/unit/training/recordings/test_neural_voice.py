@@ -7,11 +7,14 @@ import pytest
 import torch
 
 from shared.characters.manifest import read_manifest
-from tests.unit.training.conftest import RATE, Floats, copy_bundle, write_speech
+from tests.unit.training.conftest import CHARACTERS, RATE, Floats, copy_bundle, write_speech
 from tools.training.content.encoder import EncoderNetwork, Projection, WhisperEncoder
+from tools.training.content.graphs import export_speaking
 from tools.training.content.shared_encoder import SharedEncoder
+from tools.training.decoder.head import read_head, save_head
 from tools.training.judges.converter import BundleConverter
-from tools.training.neural_voice import SoundObjective, learn, main, pairs_in, prepare, put_into
+from tools.training.neural_voice import SoundObjective, learn, main, pairs_in, prepare
+from tools.training.recordings.bundle import give_head
 from tools.training.recordings.lessons import Pair
 from tools.training.recordings.usable_speech import Utterance
 from tools.training.recordings.work_folder import RecordingsError
@@ -37,7 +40,8 @@ def test_a_character_learns_the_sound_of_recordings_and_is_heard_live_as_before(
     )
 
     told = learn(voices, lessons, SoundObjective(encoder), steps=6, sizes=(2, 1))
-    put_into(bundle, voices)
+    export_speaking(*voices.alone(), tmp_path / "harmonic.onnx")
+    give_head(bundle, (tmp_path / "harmonic.onnx").read_bytes())
 
     spectra = [losses["spectra"] for losses in told]
     assert np.mean(spectra[-2:]) < 0.95 * np.mean(spectra[:2])
@@ -46,6 +50,30 @@ def test_a_character_learns_the_sound_of_recordings_and_is_heard_live_as_before(
     converter = BundleConverter.of(bundle)  # which checks the SHA-256 of every graph
     assert np.abs(converter(man[: 2 * RATE])).max() > 0.05
     np.testing.assert_allclose(converter.heard(man[: 2 * RATE]), live, atol=1e-3)
+
+
+def test_a_head_learns_alone_behind_the_average_voice_and_is_kept(
+    woman: Floats, man: Floats, tmp_path: Path
+) -> None:
+    torch.manual_seed(1)
+    readers = {"en_26": [said(man[: 4 * RATE])], "en_198": [said(woman[: 4 * RATE])]}
+    lessons, voices = prepare(
+        SharedEncoder.of(CHARACTERS / "mei"), [said(woman[4 * RATE : 8 * RATE])], [], readers,
+        voice="hina", shares=(0.5, 0, 0.5),
+    )  # fmt: skip
+    decoder = {name: value.clone() for name, value in voices.voices.state_dict().items()}
+
+    told = learn(voices, lessons, SoundObjective(None), 8, (2, 0), is_head_alone=True)
+    head = voices.head_of_readers()
+    save_head(head, tmp_path / "head.npz")
+
+    spectra = [losses["spectra"] for losses in told]
+    assert np.mean(spectra[-2:]) < 0.95 * np.mean(spectra[:2])
+    for name, value in voices.voices.state_dict().items():
+        assert torch.equal(value, decoder[name]), name
+    kept = read_head(tmp_path / "head.npz").state_dict()
+    for name, value in head.state_dict().items():
+        torch.testing.assert_close(kept[name], value, atol=2e-3, rtol=2e-3)
 
 
 def test_a_training_needs_no_pairs_and_refuses_recordings_that_are_too_short(
