@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 import schemathesis
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import positive_data_acceptance
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from schemathesis.generation.case import Case as AnyCase
 
     Case = AnyCase[Any]
+
+# Threads that earlier tests have left draw random numbers, too, which is taken for the strategies'.
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 
 # A schema cannot express which characters exist and what they take, which bytes are a recording, or
 # who owns a voice.
