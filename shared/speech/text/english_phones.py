@@ -27,8 +27,9 @@ _LONGEST_ACRONYM = 5
 _LONGEST_WORD = 40
 
 
+_LISTS: Final = lists_of(read_table("en"))
 _DETERMINERS, _BEFORE_VERBS, _PERFECT, _THIRD, _PAST, _PREDICATE = (
-    frozenset(lists_of(read_table("en"))[name])
+    frozenset(_LISTS[name])
     for name in ("determiners", "before_verbs", "perfect", "third", "past", "predicate")
 )
 
