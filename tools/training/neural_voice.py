@@ -11,7 +11,7 @@ only the judges and the encoder say how good they are. 6,000 steps take seven mi
 
 With `--head-alone` the head that all owners' characters have learns on, behind the average voice,
 which stays as it is. ID is a voice that the average voice knows. Every crop is of somebody as
-himself, and one judge alone hears each step, so that 1,000 steps take half an hour on two cores.
+himself, and one judge alone hears each step, which a CPU can do.
 """
 
 import argparse
@@ -174,15 +174,14 @@ class NeuralVoices(nn.Module):
         return [samples for samples, _ in both], both[0][1]
 
     def alone(self) -> tuple[Network, Head]:
-        with torch.no_grad():
-            self.head.entry.bias += self.looks[0]  # type: ignore[operator]
-            self.looks -= self.looks[0].clone()
-        return self.voices.alone(0), self.head.eval()
+        return self.voices.alone(0), self.head_of(slice(1))
 
-    def head_of_readers(self) -> Head:
-        """The head with the mean of what tells readers apart."""
+    def head_of(self, who: slice) -> Head:
+        """The head with the mean look of some voices, from which all looks then differ."""
         with torch.no_grad():
-            self.head.entry.bias += self.looks[1:].mean(0)  # type: ignore[operator]
+            look = self.looks[who].mean(0)
+            self.head.entry.bias += look  # type: ignore[operator]
+            self.looks -= look
         return self.head.eval()
 
 
@@ -196,14 +195,15 @@ class SoundObjective(nn.Module):
     def forward(
         self,
         given: SoundBatch,
+        wanted: Tensor,
         spoken: Sequence[Tensor],
         gate: Tensor,
         judged: float,
+        *,
         drawn: slice = slice(None),
     ) -> dict[str, Tensor]:
         """Losses by their names; the rows with an answer come first, as many as have one."""
         known = len(spoken[1])
-        wanted = given.inner(given.wave)
         losses = {"spectra": spectral_distance(wanted[:known], spoken[0][:known], spoken[1])}
         gate = gate.clamp(1e-4, 1 - 1e-4)
         losses["voicing"] = 0.3 * functional.binary_cross_entropy(gate, given.voiced)
@@ -254,11 +254,11 @@ def learn(
         spoken = [given.inner(both[0]), given.inner(both[1][: sizes[0]])]
         count = len(objective.judges.judges)
         drawn = slice(step % count, None, count) if is_head_alone else slice(None)
-        wanted = given.inner(given.wave)[: sizes[0]]
-        judging = objective.judges.own_loss(wanted, spoken[0].detach(), drawn)
+        wanted = given.inner(given.wave)
+        judging = objective.judges.own_loss(wanted[: sizes[0]], spoken[0].detach(), drawn)
         advance(referee, judging)
         judged = min(1.0, max(0.0, (step - _BEFORE_JUDGES) / _JUDGES_BEGIN))
-        losses = objective(given, spoken, gate, judged, drawn)
+        losses = objective(given, wanted, spoken, gate, judged, drawn=drawn)
         advance(teacher, torch.stack(list(losses.values())).sum())
         approach(average, voices, 1 - max(_AVERAGED, 1 / (step + 1)))
         told.append({name: float(loss.detach()) for name, loss in losses.items()})
@@ -306,8 +306,8 @@ def prepare(
     people = {voice: taught, **others}
     scales = {who: scale_of([one.lesson for one in some]) for who, some in people.items()}
     melody = scales[voice].melody[0]
-    drawn = SoundLessons(taught, alike, [*others.values()], melody, shares)
-    return drawn, NeuralVoices(begin(scales))
+    crops = SoundLessons(taught, alike, [*others.values()], melody, shares)
+    return crops, NeuralVoices(begin(scales))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -347,7 +347,7 @@ def main(arguments: Sequence[str]) -> int:
         if step % 100 == 0:
             print(step, {name: round(loss, 3) for name, loss in losses.items()})
     if alone:
-        save_head(voices.head_of_readers())
+        save_head(voices.head_of(slice(1, None)))
     else:
         with tempfile.TemporaryDirectory() as scratch:
             file = Path(scratch) / f"{HARMONIC}.onnx"

@@ -59,10 +59,8 @@ def test_the_graph_that_keeps_its_state_gets_what_it_has_of_its_own() -> None:
 
 
 def test_a_graph_with_a_head_speaks_as_another_decoder_and_head_do() -> None:
-    graph, network = (
-        (BUNDLE.parent / "hina" / "harmonic.onnx").read_bytes(),
-        load_network(MEI, SIZE),
-    )
+    graph = (BUNDLE.parent / "hina" / "harmonic.onnx").read_bytes()
+    network = load_network(MEI, SIZE)
     with pytest.raises(ExportError, match=r"expected a network with head\.[a-z.0-9]+, found none"):
         with_weights(graph, network)
     network.head = head = read_head()

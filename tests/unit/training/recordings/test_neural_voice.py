@@ -64,7 +64,7 @@ def test_a_head_learns_alone_behind_the_average_voice_and_is_kept(
     decoder = {name: value.clone() for name, value in voices.voices.state_dict().items()}
 
     told = learn(voices, lessons, SoundObjective(None), 8, (2, 0), is_head_alone=True)
-    head = voices.head_of_readers()
+    head = voices.head_of(slice(1, None))
     save_head(head, tmp_path / "head.npz")
 
     spectra = [losses["spectra"] for losses in told]
